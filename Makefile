@@ -1,8 +1,9 @@
 # make run     this host's NICs, live            make test    everything the tests need, then check and test
 # make check   lint, types, import rules          make bench   speed and memory
 # make test-fast   what is pure: model, rules, parsers, reports; while editing
-# make dist    wheel, offline file, Debian package          make dist-check   build it twice and test it
-# make audit   known advisories of what is bundled          make lowest   tests with the oldest dependencies
+# make dist    wheel, offline file, packages          make dist-check   build it twice and test it
+# make audit   known advisories of what is bundled          make lowest, newest   tests with other dependencies
+# make release-check   all that a release needs, in one table
 # make screenshots   redraw screenshots/          make campaign   kills, all cases, fuzzing, hostile hosts, soak and more: before a release
 PYTHON ?= python3
 VENV   ?= .venv
@@ -24,7 +25,7 @@ IMPURE_TESTS = tests/rules/test_typed_fixes.py tests/rules/test_fix_harm.py test
 	tests/rules/test_profiles_with_networkmanager.py tests/rules/test_routes_with_networkmanager.py \
 	tests/report/test_in_a_browser.py tests/report/test_report_command.py
 
-.PHONY: run test test-fast check bench campaign lowest dist dist-check audit screenshots report-pictures system clean
+.PHONY: run test test-fast check bench campaign lowest newest dist dist-check release-check audit screenshots report-pictures system clean
 
 run: $(VENV)/.run
 	@$(BIN)/nictop $(ARGS)
@@ -54,23 +55,27 @@ $(VENV)/.bytecode: $(VENV)/.dev
 	@$(BIN)/python -m pytest --collect-only --quiet >/dev/null
 	@touch $@
 
-# Tests of each part that a dependency carries, with the lowest version of each that pyproject.toml allows.
-lowest:
-	@$(PYTHON) -m venv $(VENV)/lowest
-	@$(PYTHON) -c 'from release.wheels import lowest_versions; print("\n".join(lowest_versions()))' >$(VENV)/lowest/versions.txt
-	@$(VENV)/lowest/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)/lowest/versions.txt \
-		pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis packaging
-	@$(VENV)/lowest/bin/python -m pytest -n $(JOBS) tests/tui/test_textual_private.py tests/tui/screens/test_never_blank.py tests/lab \
+# Tests of each part that a dependency carries, with the lowest version of each that pyproject.toml allows, and with the newest.
+lowest newest:
+	@$(PYTHON) -m venv $(VENV)/$@
+	@$(PYTHON) -c 'from release.wheels import $@_versions as versions; print("\n".join(versions()))' >$(VENV)/$@/versions.txt
+	@$(VENV)/$@/bin/python -m pip install --quiet --disable-pip-version-check --upgrade --upgrade-strategy eager \
+		--requirement $(VENV)/$@/versions.txt pytest pytest-asyncio pytest-timeout pytest-xdist hypothesis packaging
+	@$(VENV)/$@/bin/python -m pytest -n $(JOBS) tests/tui/test_textual_private.py tests/tui/screens/test_never_blank.py tests/lab \
 		tests/metrics tests/wire/ssh tests/wire/test_ssh_ends.py tests/wire/test_codec.py tests/hosts $(ARGS)
 
 # Reproducible: the same commit gives the same files.
 dist: $(VENV)/.dist
 	@$(BIN)/python -m release
 
-# The files of make dist, in roots without network: every Python, first and later starts, dpkg, lintian.
-dist-check: $(VENV)/.dev $(VENV)/.dist
+# The files of make dist, in roots without network: every Python, dpkg, rpm, arm64 under emulation, systemd, a container.
+dist-check: $(VENV)/.dist-check
 	@.ci/system-packages dist
-	@$(BIN)/python -m pytest tests/release/built --timeout 3600 $(ARGS)
+	@$(BIN)/python -m pytest tests/release/built --timeout 3600 --durations 12 $(ARGS)
+
+# Hours, most of them for the campaign; ARGS: names of steps. What each printed is in .venv/release-check/.
+release-check: $(VENV)/.dist-check
+	@$(BIN)/python -m release.check $(ARGS)
 
 # Error 1: some are known; 3: no source was reached, and the offline list, which may be old, has none. make itself then exits with 2.
 audit: $(VENV)/bin/python
@@ -113,6 +118,10 @@ $(VENV)/.dev: pyproject.toml .ci/constraints.txt | $(VENV)/bin/python
 $(VENV)/.dist: release/build-requirements.txt | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: \
 		--requirement release/build-requirements.txt
+	@touch $@
+
+$(VENV)/.dist-check: pyproject.toml .ci/constraints.txt $(VENV)/.dev $(VENV)/.dist
+	@$(PIP) --group packages
 	@touch $@
 
 clean:

@@ -1,5 +1,5 @@
-"""``python -m release`` (make dist): wheel, source distribution, offline file, Debian package,
-SHA256SUMS in dist/.
+"""``python -m release`` (make dist): wheel, source distribution, and for each processor the offline
+file, the Debian package and the RPM; SHA256SUMS in dist/.
 
 A bill of materials (CycloneDX) is beside each file that contains libraries. The same commit gives
 the same bytes: all times are SOURCE_DATE_EPOCH, by default that of the commit, and libraries are
@@ -17,17 +17,18 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 from nictop import __version__
 from release.debian import debian_package
 from release.offline import offline_file
+from release.rpm import rpm_package, why_no_rpm
 from release.sbom import SUFFIX, sbom
 from release.tree import packages, shared_files
-from release.wheels import ROOT, required_wheels
+from release.wheels import ARCHITECTURES, ROOT, Architecture, required_wheels
 
 DIST = ROOT / "dist"
 SOURCE_FOLDERS = ("nictop", "release", "docs")
-OFFLINE_NAME = f"nictop-{__version__}-linux-x86_64.pyz"
 
 
 def main() -> int:
@@ -97,14 +98,27 @@ def build(folder: Path, seconds: int) -> None:
         stdout=subprocess.DEVNULL,
     )
     (wheel,) = DIST.glob("*.whl")
-    wheels = [wheel, *required_wheels(folder)]
-    offline = DIST / OFFLINE_NAME
-    offline.write_bytes(offline_file(packages(wheels, "offline file"), __version__, seconds))
+    for architecture in ARCHITECTURES:
+        libraries = required_wheels(architecture.machine, folder / architecture.machine)
+        build_for(architecture, [wheel, *libraries], seconds)
+
+
+def build_for(architecture: Architecture, wheels: list[Path], seconds: int) -> None:
+    """The files for a processor; the first of `wheels` is that of nictop."""
+    machine = architecture.machine
+    shared = shared_files(wheels[0])
+    offline = DIST / f"nictop-{__version__}-linux-{machine}.pyz"
+    content = offline_file(packages(wheels, "offline file"), machine, __version__, seconds)
+    offline.write_bytes(content)
     offline.chmod(0o755)
-    debian_package(
-        packages(wheels, "Debian package"), shared_files(wheel), __version__, seconds, DIST
-    )
-    for artefact in (offline, *DIST.glob("*.deb")):
+    place: dict[str, Any] = {"version": __version__, "seconds": seconds, "folder": DIST}
+    files = packages(wheels, "Debian package")
+    made = [offline, debian_package(files, shared, architecture.debian, **place)]
+    if why_no_rpm():
+        print(f"no RPM for {machine}: {why_no_rpm()}", file=sys.stderr)
+    else:
+        made.append(rpm_package(packages(wheels, "RPM"), shared, machine, **place))
+    for artefact in made:
         artefact.with_name(artefact.name + SUFFIX).write_bytes(sbom(artefact, wheels, seconds))
 
 

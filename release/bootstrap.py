@@ -2,7 +2,7 @@
 runs it from there.
 
 It stays plain enough for Python 2.7 to compile: then another Python is looked for.
-`release.offline` sets the first three values.
+`release.offline` sets the first four values.
 """
 
 import os
@@ -12,6 +12,8 @@ import sys
 VERSION = ""
 DIGEST = ""
 """SHA-256 of the archive of packages in the file, shortened: the name of the directory."""
+MACHINE = ""
+"""Processor that the file has compiled modules for, as in uname(2)."""
 PYTHONS = ()  # type: tuple[tuple[int, int], ...]
 """Versions that the file has compiled modules for, newest first."""
 ARCHIVE = "packages.zip"
@@ -26,8 +28,8 @@ containers."""
 def main():  # type: () -> int
     if sys.version_info[:2] not in PYTHONS:
         _run_another_python()
-    elif os.uname()[4] != "x86_64":
-        raise _failure("this file is for x86-64, this machine is " + os.uname()[4])
+    elif os.uname()[4] != MACHINE:
+        raise _failure("this file is for " + MACHINE + ", this machine is " + os.uname()[4])
     elif not sys.flags.isolated and sys.executable:
         os.execv(sys.executable, [sys.executable, "-I"] + sys.orig_argv[1:])  # noqa: RUF005
     folder = _unpacked()

@@ -1,24 +1,25 @@
-"""The Debian package: the packages in /usr/lib/nictop, /usr/bin/nictop, man page and completions.
+"""The Debian package: the packages in /usr/lib/nictop, /usr/bin/nictop, man page, completions,
+units.
 
 Built with dpkg-deb from a staged directory; nothing is compiled.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from email.utils import formatdate
 from pathlib import Path
 
+from release.installed import LIBRARY, compressed, installed_files, licences, stage
+from release.units import SERVICES
 from release.wheels import PYTHONS
 
-MAINTAINER = "nictop maintainers <maintainers@nictop.example>"
-LIBRARY = "usr/lib/nictop"
+MAINTAINER = "nictop maintainers"
+"""A mandatory field; an address of the project does not exist."""
 DOCUMENTATION = "usr/share/doc/nictop"
 COMMAND = f"""\
 #!/usr/bin/python3 -I
@@ -29,15 +30,17 @@ from nictop.__main__ import main
 
 sys.exit(main())
 """
-LICENCE_FIELD = re.compile(r"^License(?:-Expression)?: (.+)$", re.MULTILINE)
-"""In the metadata of a wheel."""
 INSTALLED_PATHS = {
-    "share/zsh/site-functions/_nictop": "usr/share/zsh/vendor-completions/_nictop",
+    "usr/share/zsh/site-functions/_nictop": "usr/share/zsh/vendor-completions/_nictop",
 }
-"""Path in the wheel → path in the package, where Debian's differs."""
+"""Where Debian's path differs."""
+PROGRAMS = ("usr/bin/", "DEBIAN/p", "usr/share/python3/runtime.d/")
 OVERRIDES = """\
 # Libraries as their authors have published them: their bytes are those of the hashes in requirements.txt.
 nictop: unstripped-binary-or-object *
+# There is no address of the project to write to.
+nictop: malformed-contact *
+nictop: bogus-mail-host-in-debian-changelog *
 """
 POSTINST = f"""\
 #!/bin/sh
@@ -45,14 +48,28 @@ set -e
 if [ "$1" = configure ] && command -v py3compile >/dev/null 2>&1; then
     py3compile -p nictop /{LIBRARY}
 fi
+if [ "$1" = configure ] && [ -d /run/systemd/system ]; then
+    systemctl --system daemon-reload
+    [ -z "$2" ] || systemctl try-restart {SERVICES}
+fi
 """
 PRERM = f"""\
 #!/bin/sh
 set -e
+if [ "$1" = remove ] && [ -d /run/systemd/system ]; then
+    systemctl disable --now --quiet {SERVICES}
+fi
 if command -v py3clean >/dev/null 2>&1; then
     py3clean -p nictop
 else
     find /{LIBRARY} -name __pycache__ -type d -prune -exec rm -rf {{}} +
+fi
+"""
+POSTRM = """\
+#!/bin/sh
+set -e
+if [ -d /run/systemd/system ]; then
+    systemctl --system daemon-reload
 fi
 """
 RUNTIME_HOOK = f"""\
@@ -66,20 +83,19 @@ fi
 """
 
 
-def control(version: str, size: int) -> str:
+def control(architecture: str, version: str, size: int) -> str:
     """`size`: of the installed files, in KiB."""
     (oldest, newest) = PYTHONS[-1], PYTHONS[0]
     return f"""\
 Package: nictop
 Version: {version}
-Architecture: amd64
+Architecture: {architecture}
 Maintainer: {MAINTAINER}
 Installed-Size: {size}
 Depends: python3 (>= {oldest[0]}.{oldest[1]}), python3 (<< {newest[0]}.{newest[1] + 1}~), libc6 (>= 2.28)
 Suggests: iperf3, ethtool, network-manager
 Section: net
 Priority: optional
-Homepage: https://nictop.example/
 Description: live diagnosis of virtual NICs
  nictop shows why a virtual or passed-through NIC is down or slow, and the
  commands that fix it: devices, SR-IOV virtual functions, NetworkManager
@@ -93,35 +109,37 @@ Description: live diagnosis of virtual NICs
 def debian_package(
     packages: Mapping[str, bytes],
     shared: Mapping[str, bytes],
+    architecture: str,
+    *,
     version: str,
     seconds: int,
     folder: Path,
 ) -> Path:
     """Build it in `folder`; return its path. `packages`, `shared`: path → content; `seconds`: time
     of all files. Raises FileNotFoundError without dpkg-deb."""
-    files = {f"{LIBRARY}/{path}": content for path, content in packages.items()}
+    files = {
+        INSTALLED_PATHS.get(path, path): content
+        for path, content in installed_files(packages, shared).items()
+    }
     files["usr/bin/nictop"] = COMMAND.encode()
     files["usr/share/python3/runtime.d/nictop.rtupdate"] = RUNTIME_HOOK.encode()
     files["usr/share/lintian/overrides/nictop"] = OVERRIDES.encode()
-    for path, content in shared.items():
-        files[INSTALLED_PATHS.get(path, f"usr/{path}")] = content
-    manual = "usr/share/man/man1/nictop.1"
-    files[f"{manual}.gz"] = _compressed(files.pop(manual))
     files[f"{DOCUMENTATION}/copyright"] = _copyright(packages)
-    files[f"{DOCUMENTATION}/changelog.gz"] = _compressed(_changelog(version, seconds))
+    files[f"{DOCUMENTATION}/changelog.gz"] = compressed(_changelog(version, seconds))
     size = sum(-(-len(content) // 1024) for content in files.values())
     sums = "".join(
         f"{hashlib.md5(content).hexdigest()}  {path}\n" for path, content in sorted(files.items())
     )
     files |= {
-        "DEBIAN/control": control(version, size).encode(),
+        "DEBIAN/control": control(architecture, version, size).encode(),
         "DEBIAN/md5sums": sums.encode(),
         "DEBIAN/postinst": POSTINST.encode(),
         "DEBIAN/prerm": PRERM.encode(),
+        "DEBIAN/postrm": POSTRM.encode(),
     }
-    package = folder / f"nictop_{version}_amd64.deb"
+    package = folder / f"nictop_{version}_{architecture}.deb"
     with tempfile.TemporaryDirectory() as name:
-        _stage(files, Path(name), seconds)
+        stage(files, PROGRAMS, Path(name), seconds)
         subprocess.run(
             ["dpkg-deb", "--root-owner-group", "-Zxz", "--build", name, str(package)],
             check=True,
@@ -132,29 +150,11 @@ def debian_package(
     return package
 
 
-def _stage(files: Mapping[str, bytes], root: Path, seconds: int) -> None:
-    programs = ("usr/bin/", "DEBIAN/p", "usr/share/python3/runtime.d/")
-    for path, content in files.items():
-        file = root / path
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-        file.chmod(0o755 if path.startswith(programs) else 0o644)
-    for place, folders, names in os.walk(root, topdown=False):
-        for name in (*folders, *names):
-            os.utime(os.path.join(place, name), (seconds, seconds))
-        os.chmod(place, 0o755)
-    os.utime(root, (seconds, seconds))
-
-
-def _compressed(content: bytes) -> bytes:
-    return gzip.compress(content, 9, mtime=0)
-
-
 def _changelog(version: str, seconds: int) -> bytes:
     date = formatdate(seconds)
     return (
         f"nictop ({version}) unstable; urgency=medium\n\n  * See CHANGELOG.md.\n\n -- "
-        f"{MAINTAINER}  {date}\n"
+        f"{MAINTAINER} <>  {date}\n"
     ).encode()
 
 
@@ -169,9 +169,5 @@ def _copyright(packages: Mapping[str, bytes]) -> bytes:
         "directories NAME.dist-info there:",
         "",
     ]
-    for path, content in packages.items():
-        library, _, file = path.partition(".dist-info/")
-        if file == "METADATA" and not path.startswith("nictop-"):
-            found = LICENCE_FIELD.search(content.decode())
-            lines.append(f"  {library}: {found[1] if found else 'see there'}")
+    lines += [f"  {library}: {licence}" for library, licence in licences(packages)]
     return "\n".join([*lines, ""]).encode()

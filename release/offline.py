@@ -29,14 +29,16 @@ exit 2
 DIGEST_CHARS = 12
 
 
-def offline_file(packages: Mapping[str, bytes], version: str, seconds: int) -> bytes:
-    """`packages`: path → content; `seconds`: time of all files, since the epoch."""
+def offline_file(packages: Mapping[str, bytes], machine: str, version: str, seconds: int) -> bytes:
+    """`packages`: path → content; `machine`: the processor that they are for; `seconds`: time of
+    all files, since the epoch."""
     names = [f"{major}.{minor}" for major, minor in PYTHONS]
     archive = _zip(packages, seconds, zipfile.ZIP_DEFLATED)
     bootstrap = Path(__file__).with_name("bootstrap.py").read_text(encoding="ascii")
     for name, value in (
         ("VERSION", version),
         ("DIGEST", hashlib.sha256(archive).hexdigest()[:DIGEST_CHARS]),
+        ("MACHINE", machine),
         ("PYTHONS", PYTHONS),
     ):
         bootstrap = re.sub(

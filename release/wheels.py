@@ -1,4 +1,4 @@
-"""Wheels of the libraries that nictop needs, for every Python that the offline file supports.
+"""Wheels of the libraries that nictop needs, for every Python and processor that a release is for.
 
 They are downloaded with pip from the package index that pip is configured for, and must have the
 hashes in ``requirements.txt``. ``python3.10 -m release.wheels`` (the oldest Python, which needs the
@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -21,23 +22,39 @@ REQUIREMENTS = Path(__file__).parent / "requirements.txt"
 BUILD_REQUIREMENTS = Path(__file__).parent / "build-requirements.txt"
 PYTHONS = ((3, 14), (3, 13), (3, 12), (3, 11), (3, 10))
 """Newest first."""
-PLATFORMS = (
-    *(f"manylinux_2_{minor}_x86_64" for minor in range(28, 16, -1)),
-    "manylinux2014_x86_64",
-)
-"""glibc 2.28 and older."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A processor that a release is for."""
+
+    machine: str
+    """As in uname(2), in the names of wheels and of RPM."""
+    debian: str
+    """As in the names of Debian packages."""
+
+
+ARCHITECTURES = (Architecture("x86_64", "amd64"), Architecture("aarch64", "arm64"))
 
 HEAD = """\
-# Libraries in the offline file and in the Debian package. Written by: python3.10 -m release.wheels
+# Libraries in the offline files and in the packages. Written by: python3.10 -m release.wheels
 """
 BUILD_HEAD = """\
 # What make dist needs, all of it for every Python. Written by: python3.10 -m release.wheels
 """
 
 
-def download(python: tuple[int, int], arguments: Sequence[str], folder: Path) -> None:
-    """Wheels for a version of Python; raises CalledProcessError."""
-    platforms = [f"--platform={platform}" for platform in PLATFORMS]
+def platforms(machine: str) -> list[str]:
+    """glibc 2.28 and older."""
+    return [
+        *(f"manylinux_2_{minor}_{machine}" for minor in range(28, 16, -1)),
+        f"manylinux2014_{machine}",
+    ]
+
+
+def download(machine: str, python: tuple[int, int], arguments: Sequence[str], folder: Path) -> None:
+    """Wheels for a processor and a version of Python; raises CalledProcessError."""
+    options = [f"--platform={platform}" for platform in platforms(machine)]
     subprocess.run(
         [
             *(
@@ -53,7 +70,7 @@ def download(python: tuple[int, int], arguments: Sequence[str], folder: Path) ->
                 "--only-binary=:all:",
                 "--implementation=cp",
                 f"--python-version={python[0]}.{python[1]}",
-                *platforms,
+                *options,
             ),
             *(f"--dest={folder}", *arguments),
         ],
@@ -61,9 +78,10 @@ def download(python: tuple[int, int], arguments: Sequence[str], folder: Path) ->
     )
 
 
-def required_wheels(folder: Path) -> list[Path]:
-    """Download all wheels that ``requirements.txt`` names into `folder`; each once."""
-    download(PYTHONS[-1], [f"--requirement={REQUIREMENTS}", "--require-hashes"], folder)
+def required_wheels(machine: str, folder: Path) -> list[Path]:
+    """Download the wheels for a processor that ``requirements.txt`` names into `folder`; each
+    once."""
+    download(machine, PYTHONS[-1], [f"--requirement={REQUIREMENTS}", "--require-hashes"], folder)
     names = {name for name, *_ in _compiled(folder)}
     requirements = re.findall(
         r"^\w+==[^\\\n]+(?:\\\n[^\\\n]+)*\n", REQUIREMENTS.read_text(), re.MULTILINE
@@ -71,7 +89,7 @@ def required_wheels(folder: Path) -> list[Path]:
     others = folder / "compiled.txt"
     others.write_text("".join(one for one in requirements if one.partition("==")[0] in names))
     for python in PYTHONS[:-1]:
-        download(python, [f"--requirement={others}", "--require-hashes"], folder)
+        download(machine, python, [f"--requirement={others}", "--require-hashes"], folder)
     return sorted(folder.glob("*.whl"))
 
 
@@ -81,15 +99,18 @@ def _compiled(folder: Path) -> list[list[str]]:
 
 
 def lock() -> str:
-    """The text of ``requirements.txt``: the wheels for this Python, and for the others if one does
-    not fit all."""
+    """The text of ``requirements.txt``: the wheels for each processor and this Python, and for the
+    others if one does not fit all."""
     with tempfile.TemporaryDirectory() as name:
         resolved, folder = Path(name, "resolved"), Path(name, "fitting")
         versions = _resolve(resolved, _dependencies("dependencies"))
-        download(PYTHONS[-1], [f"{name}=={version}" for name, version in versions], folder)
-        compiled = _compiled(folder)
-        for python in PYTHONS[:-1]:
-            download(python, [f"{name}=={version}" for name, version, *_ in compiled], folder)
+        exact = [f"{name}=={version}" for name, version in versions]
+        for architecture in ARCHITECTURES:
+            machine = architecture.machine
+            download(machine, PYTHONS[-1], exact, folder)
+            compiled = {f"{name}=={version}" for name, version, *_ in _compiled(folder)}
+            for python in PYTHONS[:-1]:
+                download(machine, python, sorted(compiled), folder)
         return HEAD + "".join(_locked(name, version, folder) for name, version in versions)
 
 
@@ -128,6 +149,12 @@ def lowest_versions() -> Iterator[str]:
     """``rich==14.2``: the dependencies of nictop in the lowest versions that it allows."""
     for requirement in _dependencies("dependencies"):
         yield re.sub(r">=([^,;]+)(?:,[^;]*)?", r"==\1", requirement)
+
+
+def newest_versions() -> Iterator[str]:
+    """The dependencies of nictop as it allows them: with a new environment, pip installs the
+    newest."""
+    yield from _dependencies("dependencies")
 
 
 def _locked(name: str, version: str, folder: Path) -> str:

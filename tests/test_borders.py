@@ -42,6 +42,8 @@ def loaded_by(module: str) -> set[str]:
             "nictop.tui.controllers.nictop",
             {"textual", "rich", "asyncssh", "msgspec", "psutil", "pyroute2"},
         ),
+        ("nictop.tui.screens.live.screen", {"psutil", "asyncssh", "pyroute2"}),
+        ("nictop.wire.probe_process", {"asyncio", "msgspec", "typing"}),
         ("nictop.tui.controllers.replay", {"textual", "rich", "asyncssh", "psutil", "pyroute2"}),
         (
             "nictop.probe.__main__",

@@ -28,6 +28,7 @@ from nictop.rules.wording import SEVERITY_LABELS
 from nictop.tui.keys import KEYS, default_label, key_labels, meaning_text
 from nictop.tui.themes import readable_theme, theme_names
 from tests.support.picture import text_of
+from tests.support.where_it_runs import JAPANESE, read_rows, table
 
 TOP = Path(__file__).parent.parent
 README = TOP / "README.md"
@@ -128,6 +129,10 @@ PARTS = {
     "rules": rule_table,
     "sources": source_table,
 }
+WHERE_IT_RUNS = {
+    README: lambda: table(read_rows()),
+    TOP / "README.ja.md": lambda: table(read_rows(), JAPANESE),
+}
 
 
 def test_there_are_at_most_36_keys() -> None:
@@ -165,6 +170,18 @@ def test_the_pages_list_what_there_is(page: Path, name: str) -> None:
     shown = part.search(text)
     assert shown is not None
     assert shown[2] == wanted, "make screenshots writes it anew"
+
+
+@pytest.mark.parametrize("page", WHERE_IT_RUNS, ids=lambda page: page.name)
+def test_the_readme_says_where_it_ran(page: Path) -> None:
+    """Rows are written by make dist-check."""
+    part, wanted = made("where it runs", "tests/test_documentation.py"), WHERE_IT_RUNS[page]()
+    text = page.read_text()
+    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
+        text = part.sub(lambda match: match[1] + wanted + match[3], text)
+        page.write_text(text)
+    shown = part.search(text)
+    assert shown is not None and shown[2] == wanted, "make screenshots writes it anew"
 
 
 def anchors(page: Path) -> set[str]:

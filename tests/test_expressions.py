@@ -73,9 +73,6 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
     ),
     "nictop.cli.traffic.options._check_pattern": (),  # typed by the user: --value
     "nictop.traffic.analysis.workload._with_figure": (),
-    "nictop.model.queues.driver_counters._names": (),  # held by tables of the module
-    "nictop.model.queues.driver_counters._section": (),
-    "nictop.model.queues.vectors._schemes": (),
     "nictop.probe.traffic.builtin.options.matching": (
         re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),
     ),

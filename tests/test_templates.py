@@ -82,6 +82,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.probe.inventory.configuration.collect.sourced_files": "source in root's own file, "
     "read by the probe there",
     "nictop.probe.inventory.managers.stopped.unit_state": "names of units in the table of managers",
+    "nictop.wire.record_types._evaluated": "annotations in nictop's own source",
     "nictop.probe.kernel.patterns.LazyPattern.compiled": "a function for patterns: its callers "
     "are looked at",
     "nictop.probe.kernel.patterns.pattern": "a function for patterns: its callers are looked at",

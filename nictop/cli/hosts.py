@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
     from nictop.recording.reader import Recording
+    from nictop.wire.probe_process import StartedProbe
     from nictop.wire.source import Source
 
 NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
@@ -257,14 +258,30 @@ def observe_hosts(
     readings are waited for, as the caller needs them then; `last`: make the last steps of each live
     host. Raises NictopError for an argument that is not a valid host, before any connection is
     made."""
-    path, lldp = recording_path(options), getattr(options, "lldp", False)
+    path = recording_path(options)
     if path is not None:
-        if lldp:
+        if getattr(options, "lldp", False):
             raise NictopError("--lldp listens on live hosts, not in a recording")
         return read_recorded_hosts(path, options.at)
-    from nictop.cli.progress_line import telling, waiting_line
+    from nictop.hosts.connect import early_local_probe
 
     hosts = wanted_hosts(options.hosts)
+    with early_local_probe(hosts, options.interval, parts=True, sudo=options.sudo) as started:
+        return _observe_live(options, hosts, started, seconds=seconds, modules=modules, last=last)
+
+
+def _observe_live(
+    options: argparse.Namespace,
+    hosts: Sequence[Host],
+    started: StartedProbe | None,
+    *,
+    seconds: float,
+    modules: Sequence[str],
+    last: Sequence[Callable[[], Step]],
+) -> tuple[Answer, ...]:
+    """See `observe_hosts`. `started`: see `hosts.connect.connect`."""
+    from nictop.cli.progress_line import telling, waiting_line
+
     with telling(f"starting: {', '.join(host.label for host in hosts)}"):
         # the imports take longest on a busy machine
         import asyncio
@@ -274,7 +291,7 @@ def observe_hosts(
         from nictop.hosts.session import HostSession
 
     timeout = HOSTS_TIMEOUT
-    if lldp:
+    if getattr(options, "lldp", False):
         from nictop.cli import output
         from nictop.hosts.lldp import LISTENING_SECONDS, ListenForLldp, LldpRequest
 
@@ -290,6 +307,7 @@ def observe_hosts(
                 parts=True,
                 sudo=options.sudo,
                 accept_new_host_keys=options.accept_new_host_keys,
+                started=started,
             )
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from nictop.errors import NictopError
+from nictop.probe.kernel.patterns import pattern
 
 MANAGED_DIRECTORIES = {
     "/var/lib": "StateDirectory",
@@ -21,7 +22,24 @@ MANAGED_DIRECTORIES = {
     "/var/log": "LogsDirectory",
 }
 """What systemd makes and may be written to, by where it is; of systemd.exec(5)."""
-PLAIN_WORD = re.compile(r"[A-Za-z0-9_@%+=:,./~-]+")
+PLAIN_WORD = pattern(r"[A-Za-z0-9_@%+=:,./~-]+")
+
+SANDBOX = """\
+NoNewPrivileges=yes
+ProtectSystem=strict
+ProtectHome=read-only
+PrivateTmp=yes
+ProtectClock=yes
+ProtectControlGroups=yes
+ProtectHostname=yes
+ProtectKernelModules=yes
+ProtectKernelTunables=yes
+RestrictRealtime=yes
+RestrictSUIDSGID=yes
+LockPersonality=yes
+MemoryDenyWriteExecute=yes
+"""
+"""What no reading and no connection needs; also of the packages' units (`release.units`)."""
 
 UNIT = """\
 # /etc/systemd/system/nictop-record.service
@@ -36,15 +54,7 @@ ExecStart={command}
 Restart=on-failure
 RestartSec=30
 Nice=5
-NoNewPrivileges=yes
-ProtectSystem=strict
-ProtectHome=read-only
-PrivateTmp=yes
-ProtectClock=yes
-ProtectControlGroups=yes
-RestrictSUIDSGID=yes
-LockPersonality=yes
-{directory}
+{sandbox}{directory}
 
 [Install]
 WantedBy=multi-user.target
@@ -61,6 +71,7 @@ def unit_text(directory: str, arguments: Sequence[str], hosts: Sequence[str]) ->
     place, note = _directory_lines(directory)
     return UNIT.format(
         note=note,
+        sandbox=SANDBOX,
         subject=_escaped(", ".join(hosts)) or "this host",
         command=" ".join(map(_quoted, words)),
         directory=place,

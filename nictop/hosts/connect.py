@@ -8,7 +8,8 @@ before.
 from __future__ import annotations
 
 import os
-import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import LOCAL, Host
@@ -16,6 +17,7 @@ from nictop.probe.light_dataclasses import replace
 
 if TYPE_CHECKING:
     from nictop.wire.local import LocalSource
+    from nictop.wire.probe_process import StartedProbe
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
     from nictop.wire.ssh.connection import SshTarget
@@ -33,6 +35,7 @@ def connect(
     allow_workload: bool = False,
     accept_new_host_keys: bool = False,
     ask: Ask | None = None,
+    started: StartedProbe | None = None,
 ) -> Source:
     """The source of a host; nothing is started before its items are iterated.
 
@@ -42,11 +45,19 @@ def connect(
     write unknown host keys into known_hosts; a key that has changed is refused all the same. `ask`:
     answers questions (password, passphrase, unknown host key); without it, as in scripts, a
     connection that needs an answer fails. `eager`: rates at once, over the first fifth of a second.
-    `parts`: send the first inventory before it is complete (`Inventory.pending`).
+    `parts`: send the first inventory before it is complete (`Inventory.pending`). `started`: of
+    `start_local_probe`; used once, and only with the same options.
     """
-    host = replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)
+    host = _with_options(host, sudo=sudo, allow_changes=allow_changes)
     if host.is_local:
-        return _local(host, interval, eager=eager, parts=parts, allow_workload=allow_workload)
+        return _local(
+            host,
+            interval,
+            eager=eager,
+            parts=parts,
+            allow_workload=allow_workload,
+            started=started,
+        )
     from nictop.wire.ssh.source import SshSource
 
     policy: Policy | None = "accept-new" if accept_new_host_keys else None
@@ -87,20 +98,81 @@ def _is_root_here(host: Host) -> bool:
 
 
 def _local(
-    host: Host, interval: float, *, eager: bool, parts: bool, allow_workload: bool
+    host: Host,
+    interval: float,
+    *,
+    eager: bool,
+    parts: bool,
+    allow_workload: bool,
+    started: StartedProbe | None,
 ) -> LocalSource:
-    from nictop.wire.local import LocalSource, probe_command
+    from nictop.wire.local import LocalSource
 
+    return LocalSource(
+        interval,
+        command=_local_command(
+            host, interval, eager=eager, parts=parts, allow_workload=allow_workload
+        ),
+        started=started,
+        name=host.label,
+    )
+
+
+def _local_command(
+    host: Host, interval: float, *, eager: bool, parts: bool, allow_workload: bool
+) -> list[str]:
+    """Command line of the probe of this machine."""
+    from nictop.wire.probe_process import local_probe_command
+
+    command = local_probe_command(
+        interval,
+        eager=eager,
+        parts=parts,
+        allow_changes=host.allow_changes,
+        allow_workload=allow_workload,
+    )
     if not host.sudo or os.geteuid() == 0:
-        return LocalSource(
-            interval,
-            eager=eager,
-            parts=parts,
-            allow_changes=host.allow_changes,
-            allow_workload=allow_workload,
-            name=host.label,
-        )
-    options = ["--eager"] * eager + ["--parts"] * parts + ["--allow-changes"] * host.allow_changes
-    options += ["--allow-workload"] * allow_workload
-    probe = probe_command(sys.executable, "--interval", f"{interval:g}", *options)
-    return LocalSource(interval, name=host.label, command=["sudo", "-n", "--", *probe])
+        return command
+    return ["sudo", "-n", "--", *command]
+
+
+@contextmanager
+def early_local_probe(
+    hosts: Iterable[Host],
+    interval: float,
+    *,
+    eager: bool = False,
+    parts: bool = False,
+    sudo: bool = False,
+    allow_changes: bool = False,
+) -> Iterator[StartedProbe | None]:
+    """The probe of this machine, if it is among the hosts, for `connect` with the same options: to
+    be entered before what takes time to be imported. None also if it cannot be started: `connect`
+    then says why."""
+    started = None
+    for host in hosts:
+        if host.is_local and started is None:
+            asked = _with_options(host, sudo=sudo, allow_changes=allow_changes)
+            started = _started(
+                _local_command(asked, interval, eager=eager, parts=parts, allow_workload=False)
+            )
+    try:
+        yield started
+    finally:
+        if started is not None:
+            started.close()
+
+
+def _started(command: list[str]) -> StartedProbe | None:
+    """None: it cannot be started."""
+    from nictop.wire.probe_process import StartedProbe
+
+    try:
+        return StartedProbe(command)
+    except (OSError, ValueError):
+        return None
+
+
+def _with_options(host: Host, *, sudo: bool, allow_changes: bool) -> Host:
+    """What was asked for of all hosts is asked for of this one."""
+    return replace(host, sudo=host.sudo or sudo, allow_changes=host.allow_changes or allow_changes)

@@ -61,8 +61,10 @@ length of a slice follows each slice, and none begins directly after input."""
 async def diagnose_in_slices(hosts: Iterable[HostFacts]) -> tuple[Diagnosis, float]:
     """The result of all rules, and the seconds of CPU that it took; other tasks run meanwhile. To
     be awaited in the main thread: elsewhere a rule that takes too long is not interrupted."""
-    from nictop.rules import diagnosis_steps  # costs as much time as the start of a probe
+    from nictop.rules import RULES, diagnosis_steps
 
+    for _ in RULES.load():  # costs as much time as the start of a probe
+        await asyncio.sleep(0)
     steps, seconds = diagnosis_steps(hosts), 0.0
     while True:
         begin = time.thread_time()

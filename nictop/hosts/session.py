@@ -32,11 +32,11 @@ from nictop.model.snapshot import (
 )
 from nictop.model.text import units
 from nictop.model.text.terminal import fit, width
-from nictop.model.time_axis import LocalClock
+from nictop.model.time_axis import LocalClock, axis_time
 from nictop.model.window import RatesWindow
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import Line, Request
+from nictop.probe.records import Clock, Line, Request
 from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.errors import internal_error_text
 from nictop.wire.slowness import Slowness
@@ -58,11 +58,13 @@ START_LIMITS: dict[StepName, float] = {"probe": 15.0, "links": 10.0, "inventory"
 """Step of the start → seconds that it may take on a usual host; where it takes longer, all that is
 waited for from this host may (`wire.slowness`)."""
 
+LATE_REASON = "the connection is too slow, read less often (-, --interval)"
 READING_A_RECORDING = "reading the recording"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
-"""`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time; overloaded:
-it sends more than is processed (`wire.budget`)."""
+"""`Snapshot.state`, and two kinds of live: silent: it has sent nothing for some time, or nothing
+new, because its connection is too slow; overloaded: it sends more than is processed
+(`wire.budget`)."""
 
 Item = Line | SourceState
 ItemCallback = Callable[[Item, Snapshot], object]
@@ -103,6 +105,9 @@ class HostSession:
         """When its newest line was received; None: none was."""
         self.counted_at: float | None = None
         """The same of its newest counters."""
+        self.late_by = 0.0
+        """Seconds that its newest counters had been waiting, at least, when they were received: the
+        connection is slower than its readings."""
         self.retry_at: float | None = None
         """When the next attempt to connect begins; None: no attempt is scheduled."""
         self.start = StartSteps(is_remote=host.address not in (LOCAL, RECORDED))
@@ -237,6 +242,7 @@ class HostSession:
             self.received_at, self.retry_at = now, None
             if item.counters is not None:
                 self.counted_at = now
+                self.late_by = _lateness(snapshot.clock, item.counters.time, now)
             self.start.process_line(snapshot, now)
             if item.inventory is not None:
                 self._note_start(now)
@@ -262,6 +268,8 @@ class HostSession:
         self.reason = item.message or self.reason
         if item.state in ("lost", "failed"):
             self._is_silent = item.silent
+        if item.state == "live" and item.stage is not None:
+            self.received_at = now  # it has said how much of the probe it has
         self.start.process_state(item, snapshot, now)
         if item.overloaded is not None:
             self.overloaded = item.overloaded
@@ -332,10 +340,11 @@ class HostSession:
         return has_platform(self.snapshot)
 
     def age(self, now: float) -> float | None:
-        """Seconds since its newest line; None: none was received, or newer ones are being read."""
+        """How old what was received last is, in seconds; None: nothing was, or newer lines are
+        being read."""
         if self.received_at is None or self.is_catching_up:
             return None
-        return max(0.0, now - self.received_at)
+        return max(0.0, now - self.received_at) + self.late_by
 
     def status(self, now: float, interval: float) -> ConnectionStatus:
         """How the connection is, if the host sends something every `interval` seconds."""
@@ -345,7 +354,7 @@ class HostSession:
         return "overloaded" if state == "live" and self.overloaded else state
 
     def is_overdue(self, now: float, interval: float) -> bool:
-        """It is live and has sent nothing for some time. Not before its first reading, which takes
+        """It is live and nothing that it has sent is new. Not before its first reading, which takes
         longer: until then the step that is waited for is said."""
         if self.snapshot.state != "live" or self._awaits_first_reading(now):
             return False
@@ -363,7 +372,7 @@ class HostSession:
             return READING_A_RECORDING
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
-            return f"no data for {units.whole_seconds(age or 0.0)}"
+            return self.old_text(now)
         if status == "lost":
             return self._lost_text(now)
         if status == "connecting" and age is not None:
@@ -371,6 +380,17 @@ class HostSession:
         if status in ("connecting", "live"):
             return self.start.active_text(now) or status
         return status
+
+    @property
+    def _is_late(self) -> bool:
+        return self.late_by > SILENT_AFTER_SECONDS
+
+    def old_text(self, now: float) -> str:
+        """``no data for 8 s``, ``values are 24 s old``"""
+        age = units.whole_seconds(self.age(now) or 0.0)
+        if self._is_late:
+            return f"values are {age} old"
+        return f"no data for {age}"
 
     def _lost_text(self, now: float) -> str:
         has_sent = self.age(now) is not None
@@ -394,11 +414,12 @@ class HostSession:
         """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
         attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, the reason
         is cut, and the seconds are not."""
-        reason, rest = brief_reason(self.reason), self._after_reason(now, interval)
+        reason = brief_reason(self.reason)
         if not reason:
             return self.status_text(now, interval)
         if self.snapshot.state == "failed":
             return f"failed: {reason}"
+        rest = self._after_reason(now, interval)
         room = max(MIN_REASON_CELLS, cells - width(rest))
         return fit(reason, min(width(reason), room)) + rest
 
@@ -422,6 +443,10 @@ class HostSession:
             return ""
         return f"no data for {units.whole_seconds(age)}"
 
+    def _message(self, *, named: bool) -> str:
+        text = self.snapshot.message
+        return f"{self.name}: {text}" if text and named else text
+
     def _outdated(self, *, named: bool) -> str:
         text = reading_notice(self.snapshot)
         return f"{self.name}: {text}" if text and named else text
@@ -432,9 +457,11 @@ class HostSession:
         it was read (`named`: with the name of the host). "" if there is none of these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
-            return self.snapshot.message or self._outdated(named=named)
+            return self._message(named=named) or self._outdated(named=named)
         if status == "overloaded":
             return OVERLOADED_MESSAGE
+        if status == "silent" and self._is_late:
+            return f"{self.old_text(now)}: {LATE_REASON}"
         reason = self.reason or self.snapshot.message
         if not reason and not age:
             return ""
@@ -471,6 +498,15 @@ async def running(*sessions: HostSession) -> AsyncGenerator[None, None]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _lateness(clock: Clock | None, time: float, now: float) -> float:
+    """Seconds, at least, from the `time` of a reading on its host until `now`; 0.0: none, or the
+    clock of the host is not known."""
+    if clock is None:
+        return 0.0
+    taken = axis_time(clock, time)
+    return max(0.0, now - taken.time - taken.uncertainty)
 
 
 def is_silent(age: float | None, interval: float) -> bool:

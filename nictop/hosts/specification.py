@@ -30,12 +30,12 @@ brackets before a port: ``[2001:db8::1]:2222``.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
 from nictop.errors import NictopError
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.wire.guests.levels import Level, has_kind, parse_levels
 from nictop.wire.ssh.names import UNSAFE_HOST, UNSAFE_USER
@@ -46,9 +46,9 @@ LOCAL = "local"
 RECORDED = "as recorded"
 """Address of a host in a recording."""
 
-LABEL = re.compile(r"(?!-)[^\s=@\[\]]+")
-USER = re.compile(r"[^\s@=:\[\]]+")
-BARE_HOST = re.compile(r"[^\s@=\[\]/]+")
+LABEL = pattern(r"(?!-)[^\s=@\[\]]+")
+USER = pattern(r"[^\s@=:\[\]]+")
+BARE_HOST = pattern(r"[^\s@=\[\]/]+")
 MAX_PORT_DIGITS = 5
 MAX_HOSTS = 512
 """Hosts on one command line; more are probably an error in a group."""

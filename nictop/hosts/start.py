@@ -85,6 +85,8 @@ class StartSteps:
         elif item.state in ("lost", "failed"):
             self._end(now)
             self._has_failed = True
+        elif item.stage is not None:  # its hello has come, the rest of the probe is on its way
+            self._begin(item.stage, now, item.target)
         else:
             self.process_line(snapshot, now)
 
@@ -158,6 +160,8 @@ class StartSteps:
 
     def active(self, now: float) -> StartStep | None:
         """What is waited for; None: all is read, or nothing is done now."""
+        if self._is_over:
+            return None
         for step in self.steps(now):
             if step.state == "active":
                 return step

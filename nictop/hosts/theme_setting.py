@@ -10,10 +10,11 @@ import stat
 from nictop.errors import NictopError
 from nictop.files import write_atomically
 from nictop.hosts.specification import parse_configuration, read_configuration
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 
-TABLE = re.compile(r"^[ \t]*\[", re.MULTILINE)
-SETTING = re.compile(r"""^(theme[ \t]{0,9}=[ \t]{0,9})("[^"\n]*"|'[^'\n]*')""", re.MULTILINE)
+TABLE = pattern(r"^[ \t]*\[", re.MULTILINE)
+SETTING = pattern(r"""^(theme[ \t]{0,9}=[ \t]{0,9})("[^"\n]*"|'[^'\n]*')""", re.MULTILINE)
 
 
 def keep_theme(name: str, path: str) -> str:

@@ -14,15 +14,16 @@ from typing import TYPE_CHECKING
 from nictop.model.devices.links import ethtool_driver
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
 from nictop.probe.inventory.machine.message_table import Known, find_known
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
-RENAMED = re.compile(r"(\S{1,64}): renamed from (\S{1,64})")
+RENAMED = pattern(r"(\S{1,64}): renamed from (\S{1,64})")
 """New name, old name."""
-QUEUE = re.compile(r"(?:[Qq]ueue|\b[Qq]|\bqid|\bchannel)[,:]?(?: <| |\[)(\d{1,5})\b", re.ASCII)
+QUEUE = pattern(r"(?:[Qq]ueue|\b[Qq]|\bqid|\bchannel)[,:]?(?: <| |\[)(\d{1,5})\b", re.ASCII)
 """``transmit queue 3``, ``Tx Queue <1>``, ``Tx queue[3]``, ``on queue: 6``, ``tx queue, 3``, ``Q
 12``, ``qid: 3``, and the channel of mlx5. Not the number of a send queue in the hardware (``SQ:
 0x1a2b``)."""

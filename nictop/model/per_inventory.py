@@ -26,10 +26,12 @@ class PerInventory(Generic[Derived]):
 
     def __call__(self, inventory: Inventory) -> Derived:
         key = id(inventory)
-        if key not in self._known:
-            self._known[key] = self._derive(inventory)
-            weakref.finalize(inventory, self._known.pop, key).atexit = False
-        return self._known[key]
+        try:
+            return self._known[key]
+        except KeyError:
+            derived = self._known[key] = self._derive(inventory)
+        weakref.finalize(inventory, self._known.pop, key).atexit = False
+        return derived
 
     def __len__(self) -> int:
         """How many inventories it is known of."""

@@ -291,6 +291,11 @@ def unread_links(snapshots: Iterable[Snapshot]) -> list[str]:
     return names
 
 
+def is_read_whole(snapshot: Snapshot) -> bool:
+    """No part of its inventory is still being read: what the checks have not found is not there."""
+    return snapshot.inventory is not None and not snapshot.inventory.pending
+
+
 def has_platform(snapshot: Snapshot) -> bool:
     """Rules can be evaluated, and links be compared with those of other hosts: the first part of an
     inventory has only links, not the platform, settings and forwarding tables that say what they
@@ -381,10 +386,16 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
     if change.gone:
         changed = _without_link_counters(changed, change.ifindex)
-    if change.gone or change.ifindex not in snapshot.links:
-        # its device has another driver, or is another one: what is known of it is of before
+    if _makes_doubtful(snapshot.links.get(change.ifindex), change):
         changed = _with_event(changed, Outdated(change.time, "link"))
     return changed
+
+
+def _makes_doubtful(known: Link | None, change: LinkChange) -> bool:
+    """Of a link that came or went the device has another driver, or is another one; one that lost
+    its carrier or got it has another profile, and other addresses, soon: what is known of it is of
+    before."""
+    return change.gone or known is None or known.carrier != change.carrier
 
 
 def _patch(links: dict[int, Link], change: LinkChange) -> None:

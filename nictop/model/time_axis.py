@@ -13,10 +13,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Clock, Inventory
-
-MAX_CLOCK_DRIFT = 1e-4
-"""Seconds per second: maximum drift of two clocks that are not stepped (two quartzes of 50 ppm
-each; the kernel's own limit for a correction, MAXFREQ, is 500 ppm and rarely reached)."""
+from nictop.probe.records.counters import MAX_CLOCK_DRIFT
 
 MIN_LEAD_SECONDS = 0.01
 """Seconds: a host reads its two clocks one after the other, and may be interrupted between them."""

@@ -7,6 +7,10 @@ path to source or byte code of each module. The first frame is read at once and 
 imported that earlier frames do not have, in the process that imports it: the modules of the
 inventory stay compressed in the probe itself. Nothing is written to disk. This text is itself
 executed from memory (see `wire.ssh.bundle`).
+
+A slow network needs minutes for the frames: how much of them has come is written to stderr every
+second, in a line that begins with the mark of the command, so that the other end knows that this
+one is not silent.
 """
 
 from __future__ import annotations
@@ -15,6 +19,7 @@ import marshal
 import os
 import signal
 import sys
+import time
 import zlib
 from importlib.machinery import ModuleSpec
 
@@ -27,14 +32,21 @@ MAX_FRAME_BYTES = 4 * 1024 * 1024
 """Bytes; a larger frame is refused."""
 STDIN_DESCRIPTOR = 0
 FRAME_TIMEOUT = 15
-"""Seconds for one frame; then SIGALRM ends the process, because the connection is broken."""
+"""Seconds without any byte of a frame; then SIGALRM ends the process, because the connection is
+broken."""
+REPORT_SECONDS = 1.0
+"""Between two reports of what has come."""
 
 
 class MemoryImporter:
-    """Finder and loader of the modules in `frames` frames, oldest first."""
+    """Finder and loader of the modules in `frames` frames, oldest first. `mark`: begins the lines
+    that say how much has come."""
 
-    def __init__(self, frames: int) -> None:
-        self._outstanding = frames
+    def __init__(self, frames: int, mark: str = "") -> None:
+        self._outstanding, self._mark = frames, mark
+        self._received = 0
+        """Bytes of all frames."""
+        self._reported = time.monotonic()
         self._packed: list[bytes] = []
         self._sources: dict[str, str | bytes] = {}
         self.compile = compile_source
@@ -70,17 +82,33 @@ class MemoryImporter:
 
     def read_frame(self) -> None:
         """Read one frame and store it compressed. Raises EOFError and ValueError."""
-        signal.alarm(FRAME_TIMEOUT)
         self._outstanding -= 1
-        size = int.from_bytes(read_exactly(4), "big")
+        size = int.from_bytes(self._read_exactly(4), "big")
         if size > MAX_FRAME_BYTES:
             raise ValueError(f"a frame of {size} bytes")
-        self._packed.append(read_exactly(size))
+        self._packed.append(self._read_exactly(size))
 
     def read_remaining_frames(self) -> None:
         """Read the remaining frames; after them, stdin has requests."""
         while self._outstanding:
             self.read_frame()
+
+    def _read_exactly(self, size: int) -> bytes:
+        """Read `size` bytes from stdin, unbuffered, because requests follow. Raises EOFError."""
+        parts = []
+        while size:
+            signal.alarm(FRAME_TIMEOUT)
+            data = os.read(STDIN_DESCRIPTOR, min(size, 1 << 20))
+            if not data:
+                raise EOFError("end of stdin")
+            parts.append(data)
+            size -= len(data)
+            self._received += len(data)
+            now = time.monotonic()
+            if now - self._reported > REPORT_SECONDS:
+                self._reported = now
+                os.write(2, f"{self._mark} received {self._received}\n".encode())
+        return b"".join(parts)
 
     def _unpack(self) -> bool:
         """Unpack the next frame; False when there is none."""
@@ -101,22 +129,10 @@ def compile_source(path: str, source: str) -> CodeType:
     return code
 
 
-def read_exactly(size: int) -> bytes:
-    """Read `size` bytes from stdin, unbuffered, because requests follow. Raises EOFError."""
-    parts = []
-    while size:
-        data = os.read(STDIN_DESCRIPTOR, min(size, 1 << 20))
-        if not data:
-            raise EOFError("stdin ended before the sources had come")
-        parts.append(data)
-        size -= len(data)
-    return b"".join(parts)
-
-
-def run_probe(frames: int, arguments: list[str]) -> int:
+def run_probe(frames: int, arguments: list[str], mark: str) -> int:
     """Run the probe with `arguments` (the first two are ``--interval S``) until it ends; returns
     its exit status."""
-    importer = MemoryImporter(frames)
+    importer = MemoryImporter(frames, mark)
     sys.meta_path.insert(0, importer)  # type: ignore[arg-type]
     try:
         importer.read_frame()

@@ -310,25 +310,29 @@ FIELDS = LazyFields()
 
 
 def _standard_fields(cls: Any) -> Any:
-    """The fields of another class that is made for them, without methods."""
+    """The fields as the standard module describes them: it would make a whole class for that."""
     import dataclasses
 
     annotations: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         annotations.update(vars(base).get("__annotations__", {}))
-    attributes: dict[str, Any] = {
-        "__module__": cls.__module__,
-        "__doc__": "Not read; without it the standard module looks for a signature.",
-        "__annotations__": {name: annotations[name] for name in cls._names},
-    }
-    for name, default in vars(cls)["_defaults"].items():
-        given = {"default": default.value}
-        if default.make is not None:
-            given = {"default_factory": default.make}
-        attributes[name] = dataclasses.field(compare=default.compare, **given)
-    described: Any = type(cls.__name__, (), attributes)
-    dataclasses.dataclass(init=False, repr=False, eq=False)(described)
-    return getattr(described, FIELDS_ATTRIBUTE)
+    described = {}
+    for name in cls._names:
+        default = cls._defaults.get(name)
+        made: Any = dataclasses.field(**_standard_default(default))
+        made.name, made.type, made.kw_only = name, annotations[name], name in cls._by_name
+        made._field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # that it is no ClassVar
+        described[name] = made
+    return described
+
+
+def _standard_default(default: Default | None) -> dict[str, Any]:
+    """Arguments of `dataclasses.field`."""
+    if default is None:
+        return {}
+    if default.make is None:
+        return {"default": default.value, "compare": default.compare}
+    return {"default_factory": default.make, "compare": default.compare}
 
 
 if not TYPE_CHECKING:

@@ -29,10 +29,18 @@ MIN_INTERVAL_SECONDS = 0.1
 
 
 def interval_result(
-    recording: Recording, since: float, until: float, *, host: str = "", nic: str = "", label: str
+    recording: Recording,
+    since: float,
+    until: float,
+    *,
+    host: str = "",
+    nic: str = "",
+    label: str,
+    guest: str = "",
 ) -> StoredRun:
     """`since`, `until`: seconds as in the recording; `host`: "": the only one; `nic`: "": as by
-    `select_nic`. Raises NictopError if that cannot be measured."""
+    `select_nic`; `guest`: of the host, whose NIC is measured; "": none. Raises NictopError if that
+    cannot be measured."""
     if until - since < MIN_INTERVAL_SECONDS:
         raise NictopError("--to must be later than --from")
     name = _host_of(recording, host)
@@ -41,9 +49,15 @@ def interval_result(
     snapshots = {name: host.snapshot for name, host in interval.hosts.items()}
     if snapshots[name].inventory is None:
         raise NictopError(f"{clean(name)}: its interfaces were not recorded before --to")
-    chosen = select_nic(RunRequest(name, name, client_nic=nic, test="manual"), snapshots)
+    request = RunRequest(name, name, client_nic=nic, test="manual", guest=guest)
+    chosen = select_nic(request, snapshots)
     plan = RunPlan(
-        chosen.endpoint, chosen.endpoint, test="manual", time=math.ceil(until - since) + 1
+        chosen.endpoint,
+        chosen.endpoint,
+        test="manual",
+        time=math.ceil(until - since) + 1,
+        guest=guest,
+        guest_vf=chosen.vf,
     )
     identity = uuid.uuid4().hex[:12]
     result = one_host_result(interval.log(plan, identity, chosen.note))

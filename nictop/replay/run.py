@@ -281,7 +281,7 @@ class RecordedRun:
             self._requests[1, side] = request
             if side == "client" and not self.marks.is_noted:
                 self._correct_load()
-        elif self._log is None:
+        elif self._log is None or self._log.plan.foreign_side == "client":
             self._requests[0, side] = request
             self._start_if_known()
 
@@ -308,8 +308,11 @@ class RecordedRun:
         """The request to the client is the last one, but for that to the client of a bulk flow
         beside requests: with it, the generators are known."""
         client = self._requests.get((0, "client"))
-        is_foreign = self._plan is not None and self._plan.foreign
-        if client is None or not (is_foreign or (0, "server") in self._requests):
+        foreign = self._plan.foreign_side if self._plan is not None else None
+        if foreign == "client":
+            self._start_server_alone()
+            return
+        if client is None or not (foreign or (0, "server") in self._requests):
             return
         if not self.marks.is_complete:
             return
@@ -322,6 +325,15 @@ class RecordedRun:
             self._live_run = LiveRun(self._plan, self._hosts)
             self._live_run.process(Stage("running", WAITING_FOR_DATA))
             self._start(self._plan)
+
+    def _start_server_alone(self) -> None:
+        """Somebody starts the client; there may be several servers until it comes."""
+        server = self._requests.get((0, "server"))
+        if server is None or self._plan is None or not self.marks.is_complete:
+            return
+        self._start(replace(self._plan, port=server.port))
+        if self._log is not None:
+            self._log.typed = self._log.plan
 
     def _start(self, plan: RunPlan) -> None:
         groups = []
@@ -339,8 +351,9 @@ class RecordedRun:
     def _new_end(self, number: int, side: Side, part: RunPlan) -> RunEnd:
         """`number`: of its group; `part`: what that runs."""
         host = self.marks.client if side == "client" else self.marks.server
-        if part.foreign and side == "server":
-            return RunEnd(side, part.server.host, f"{self.marks.identity}-s", part.omit)
+        if part.foreign_end is not None and side == part.foreign_side:
+            name = part.foreign_end.host
+            return RunEnd(side, name, f"{self.marks.identity}-{side[0]}", part.omit)
         request = self._requests.get((number, side))
         if request is None:  # the client of a bulk flow, which is started later
             end = RunEnd(side, host, f"{self.marks.identity}{self._attempt}lc", part.omit)
@@ -358,7 +371,7 @@ class RecordedRun:
         attempt = self._attempt.removesuffix("b")
         check = self._early_lines.get(f"{self.marks.identity}{attempt}{end.side[0]}-check")
         if check is not None and check.tools is not None:
-            end.tools, end.output = check.tools, output_parser(plan, check.tools)
+            end.tools, end.output = check.tools, output_parser(plan, check.tools, end.side)
 
     def _process_line(self, line: TrafficLine) -> None:
         if self._log is None or self._log.group_of(line.id) is None:
@@ -440,6 +453,6 @@ def _with_generator(plan: RunPlan, client: TrafficRequest) -> RunPlan:
 def _served_client(request: TrafficRequest) -> str:
     """The address of the only client whose traffic is that of the run; "": not known, or the server
     refuses others."""
-    if request.generator != "iperf3":
+    if request.generator not in ("iperf3", "ntttcp"):
         return ""
     return request.peer

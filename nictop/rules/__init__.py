@@ -1,16 +1,14 @@
 """What is wrong and what to type: pure functions of snapshots, one folder per family.
 
-`diagnose` asks all of them. A new rule: ARCHITECTURE.md, "How to add a rule".
+`diagnose` asks all of them; their modules are imported when `RULES` is first asked for one. A new
+rule: ARCHITECTURE.md, "How to add a rule".
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from nictop.model.window import RATES_WINDOW_SECONDS
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix, Severity, Skipped
 from nictop.rules.host import HostFacts
-from nictop.rules.order import RULE_MODULES
 from nictop.rules.registry import (
     FAMILIES,
     RULES,
@@ -18,12 +16,7 @@ from nictop.rules.registry import (
     Rule,
     diagnose,
     diagnosis_steps,
-    put_in_order,
 )
-
-for module in RULE_MODULES:
-    import_module(f"nictop.rules.{module}")
-put_in_order(RULES)
 
 __all__ = [
     "FAMILIES",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from nictop.model.devices.tree import Row
 from nictop.model.snapshot import Snapshot
+from nictop.probe.kernel.patterns import pattern
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
 from nictop.rules.unchecked import open_findings
 
-PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 """domain:bus:device.function"""
 DeviceFindings = Mapping[int | str, Sequence[Finding]]
 """ifindex of a netdev, or address of a PCI function → its findings, worst first."""

@@ -68,7 +68,7 @@ def nic_chain(
     snapshot: Snapshot,
     findings: Iterable[Finding],
     *,
-    is_checked: bool = True,
+    is_checked: bool,
 ) -> tuple[ChainStep, ...]:
     """`findings`: those about the NIC and its function. `is_checked`: the checks have run on this
     inventory; before, nothing has passed. Made anew only when something of that is new: counters

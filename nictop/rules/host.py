@@ -113,6 +113,15 @@ class HostFacts:
         return _as_tuples(found)
 
     @cached_property
+    def unreadable_of_functions(self) -> dict[str, tuple[tuple[PciFunction, Unreadable], ...]]:
+        """Field → PCI functions for which it could not be read."""
+        found: dict[str, list[tuple[PciFunction, Unreadable]]] = {}
+        for function in self.snapshot.pci:
+            for field, why in function.unreadable.items():
+                found.setdefault(field, []).append((function, why))
+        return _as_tuples(found)
+
+    @cached_property
     def functions(self) -> dict[str, PciFunction]:
         """By PCI address."""
         return {function.address: function for function in self.snapshot.pci}

@@ -5,7 +5,6 @@ Reads nothing; the meanings are those of `nictop.probe.inventory.machine.message
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.kernel_log import Logged, since
 from nictop.model.time_axis import event_time_text
 from nictop.probe.inventory.machine.kernel_log import MAX_MESSAGES_PER_GROUP
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Inventory, Link, PciFunction
 from nictop.rules.finding import Evidence, Severity
@@ -29,7 +29,7 @@ HOUR_SECONDS = 3600.0
 STARVED_SECONDS = 120.0
 """A CPU that was stuck so long before or after a NIC stalled is named as the cause."""
 LOG = "/dev/kmsg"
-DRIVER_NAME = re.compile(r"[a-z0-9_-]{1,32}")
+DRIVER_NAME = pattern(r"[a-z0-9_-]{1,32}")
 """Not ``[qede_tx_timeout:594(eth0)]TX``."""
 MAX_TEXTS = 3
 """Different messages that are shown of one problem."""
@@ -154,9 +154,10 @@ def link_messages(
 ) -> Messages | None:
     """Messages about a link. `since_created`: only those about the present netdev, not about an
     earlier one of the same device (the driver was loaded again)."""
-    if not host.snapshot.kernel_log.has(meanings):
+    log = host.snapshot.kernel_log
+    if not log.entries or not log.has(meanings):
         return None
-    found = host.snapshot.kernel_log.of_link(link)
+    found = log.of_link(link)
     if since_created:
         found = since(found, link.created)
     return _messages(host, found, meanings, within)

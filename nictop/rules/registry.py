@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, TypedDict
 
 from nictop.model.chain import Step
@@ -74,10 +76,7 @@ class Rule:
     """The worst of its findings."""
     step: Step
     """The layer of a NIC that it is about."""
-    summary: str
-    """First line of its explanation."""
-    explanation: str
-    """The whole docstring, unindented."""
+    function: HostRule | PairRule
     evaluate: LimitedRule
     """Every finding about all hosts."""
     compares_hosts: bool
@@ -98,6 +97,16 @@ class Rule:
     evaluated for them."""
     sources: tuple[str, ...] = ()
     """All of `needs` and `uses`, and the links."""
+
+    @cached_property
+    def explanation(self) -> str:
+        """The docstring of the function, unindented: few are shown of those that are evaluated."""
+        return inspect.getdoc(self.function) or ""
+
+    @property
+    def summary(self) -> str:
+        """The first paragraph of its explanation, in one line."""
+        return " ".join(self.explanation.split("\n\n")[0].split())
 
 
 class RuleOptions(TypedDict, total=False):
@@ -147,8 +156,52 @@ def pair_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[P
     return mark
 
 
-RULES: dict[str, Rule] = {}
-"""By name. Filled when the families are imported (`nictop.rules`)."""
+class Registry(Mapping[str, Rule]):
+    """All rules by name, in the order of `RULE_MODULES`. Their hundred modules are imported when a
+    rule is first asked for: a screen is drawn before that."""
+
+    def __init__(self) -> None:
+        self._rules: dict[str, Rule] = {}
+        self._is_loaded = False
+
+    def load(self) -> Iterator[None]:
+        """Import the modules, in steps of which each yields once."""
+        if self._is_loaded:
+            return
+        for module in RULE_MODULES:
+            import_module(f"nictop.rules.{module}")
+            yield
+        self._put_in_order()
+        self._is_loaded = True
+
+    def add(self, rule: Rule) -> None:
+        if rule.name in self._rules:
+            raise ValueError(f"two rules are called {rule.name}")
+        self._rules[rule.name] = rule
+
+    def _put_in_order(self) -> None:
+        """In whichever order the modules were imported."""
+        places = {module: place for place, module in enumerate(RULE_MODULES)}
+        ordered = sorted(self._rules.values(), key=lambda rule: places[rule.module])
+        self._rules = {rule.name: rule for rule in ordered}
+
+    def _loaded(self) -> dict[str, Rule]:
+        if not self._is_loaded:
+            for _ in self.load():
+                pass
+        return self._rules
+
+    def __getitem__(self, name: str) -> Rule:
+        return self._loaded()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._loaded())
+
+    def __len__(self) -> int:
+        return len(self._loaded())
+
+
+RULES = Registry()
 
 
 def _register(
@@ -161,32 +214,21 @@ def _register(
 ) -> None:
     name, module = function.__name__, function.__module__.removeprefix("nictop.rules.")
     folder = module.partition(".")[0]
-    if name in RULES:
-        raise ValueError(f"two rules are called {name}")
     if folder not in FAMILIES:
         raise ValueError(f"{name} is in the module of no family: {function.__module__}")
-    explanation = inspect.getdoc(function) or ""
-    RULES[name] = Rule(
+    rule = Rule(
         name=name,
         module=module,
         family=FAMILIES[folder],
         severity=severity,
         step=step_of(name, module),
-        summary=" ".join(explanation.split("\n\n")[0].split()),
-        explanation=explanation,
+        function=function,
         evaluate=evaluate,
         compares_hosts=pairs,
         sources=("links", *options.get("needs", ()), *options.get("uses", ())),
         **options,
     )
-
-
-def put_in_order(rules: dict[str, Rule]) -> None:
-    """By `RULE_MODULES`, in whichever order the modules were imported."""
-    places = {module: place for place, module in enumerate(RULE_MODULES)}
-    ordered = sorted(rules.values(), key=lambda rule: places[rule.module])
-    rules.clear()
-    rules.update((rule.name, rule) for rule in ordered)
+    RULES.add(rule)
 
 
 def _limited_outcomes(

@@ -169,9 +169,8 @@ def _of_records(
     elif area in ("links", "ethtool", "queues"):
         yield from _of_links(area, field or area, host, drivers)
     elif area == "pci":
-        for function in host.snapshot.pci:
-            if field in function.unreadable:
-                yield function.address, function.unreadable[field]
+        for function, why in host.unreadable_of_functions.get(field, ()):
+            yield function.address, why
     elif area == "interrupts":
         for interrupt in host.inventory.interrupts:
             if field in interrupt.unreadable:

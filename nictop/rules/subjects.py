@@ -3,11 +3,11 @@ nothing."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 
 from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts, once_per_host
@@ -20,7 +20,7 @@ PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Buses of links without a cable."""
 CLOUD_DRIVERS = ("ena", "gve", "mana")
 """Drivers of devices that only clouds offer."""
-MAC_ADDRESS = re.compile(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
+MAC_ADDRESS = pattern(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
 def is_up(link: Link) -> bool:

@@ -79,7 +79,7 @@ class RunNotes:
             return
         plan = msgspec.json.encode(begun.step.plan).decode()
         began = self._prepared_since if begun.number == 1 else None
-        yield begun.step.plan.client.host, RunNote(begun.identity, "plan", plan, began)
+        yield begun.step.plan.watched_ends[0].host, RunNote(begun.identity, "plan", plan, began)
         server = begun.step.plan.watched_ends[-1].host
         yield server, RunNote(begun.identity, "server")
         if self._stage:
@@ -96,7 +96,7 @@ class RunNotes:
     def _noted(self, kind: RunNoteKind, text: str) -> Iterator[HostNote]:
         begun = self._begun
         if begun is not None:
-            yield begun.step.plan.client.host, RunNote(begun.identity, kind, text)
+            yield begun.step.plan.watched_ends[0].host, RunNote(begun.identity, kind, text)
 
 
 def noted_plan(text: str) -> RunPlan | None:

@@ -107,9 +107,7 @@ class RunSession:
         self, request: RunRequest, hosts: dict[str, RunHost], emit: EmitSession
     ) -> None:
         """Until they have sent their readings; observers that have not are removed from `hosts`."""
-        ends: tuple[str, ...] = (request.client, request.server)
-        if request.foreign:
-            ends = (request.client,)
+        ends = request.watched_ends
         needed = [host.session for name, host in hosts.items() if name in ends]
         if self._timeout is not None:
             needed = [host.session for host in hosts.values()]
@@ -126,8 +124,8 @@ class RunSession:
         self, request: RunRequest, hosts: Mapping[str, RunHost], emit: EmitSession
     ) -> Experiment:
         what = "iperf3 on both hosts" if request.has_bulk else "both hosts"
-        if request.is_of_one_host or request.foreign:
-            what = clean(request.client)
+        if len(request.watched_ends) == 1:
+            what = clean(request.watched_ends[0])
         emit(Stage("preparing", f"checking {what}"))
         experiment = await prepare_experiment(request, hosts)
         emit(ExperimentPrepared(experiment, hosts))

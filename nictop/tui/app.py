@@ -11,6 +11,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -28,7 +29,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.nictop import Nictop
-from nictop.tui.controllers.traffic import FinishedExperiment
+from nictop.tui.controllers.traffic import FinishedExperiment, TrafficController
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, PAIRS, key_labels, pair_label, shown_key
 from nictop.tui.no_colour import without_black
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
 
 DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"})
 """Variables of a terminal with a clipboard, and without a home directory."""
+STYLES = Path(__file__).with_name("nictop.tcss")
 MAX_NOTICES = 3
 """Shown at a time."""
 MAX_GREETED_HOSTS = 10
@@ -224,7 +226,9 @@ class NictopApp(PrivateApp):
     async def _show_live(self) -> None:
         from nictop.tui.screens.live.screen import LiveScreen
 
-        # not before: the styles would be applied once more before the first frame
+        # not before: the styles would be applied once more before the first frame; as those of a
+        # screen all other styles would be parsed again, too
+        self.stylesheet.read(STYLES)
         self._add_modes(Screen[None])
         await self.push_screen(LiveScreen())
         if self._request is not None:
@@ -526,14 +530,13 @@ class NictopApp(PrivateApp):
 
     def activity(self) -> tuple[tuple[str, str], ...]:
         from nictop.tui.screens.changes.status import change_status
-        from nictop.tui.screens.traffic.status import run_status
 
         nictop = self.nictop
         change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
         marked = nictop.marks.first
         parts = (
             (nictop.recording.status, "app.record"),
-            (run_status(nictop.traffic), "app.view('traffic')"),
+            (_run_status(nictop.traffic), "app.view('traffic')"),
             (change, "app.show_change"),
             ("" if marked is None else f"A: {clean(marked.name)}", "app.forget_mark"),
         )
@@ -765,6 +768,15 @@ def _results_screen() -> Screen[None]:
     from nictop.tui.screens.traffic.results import ResultsScreen
 
     return ResultsScreen()
+
+
+def _run_status(traffic: TrafficController) -> str:
+    """Of the test that runs; "": none does."""
+    if not traffic.running:
+        return ""
+    from nictop.tui.screens.traffic.status import run_status
+
+    return run_status(traffic)
 
 
 def _greeting(hosts: Sequence[Host]) -> str:

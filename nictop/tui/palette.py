@@ -12,7 +12,6 @@ well. None of these ends the program.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from inspect import isawaitable
@@ -30,6 +29,7 @@ from nictop.model.columns import devices, overview
 from nictop.model.facts import fit, width
 from nictop.model.guests.owners import guest_text
 from nictop.model.guests.table import hosted_guests
+from nictop.probe.kernel.patterns import pattern
 from nictop.tui.keys import TABS, key_labels, shown_key
 from nictop.tui.palette_commands import SCREENS, GeneralCommand, general_commands
 from nictop.tui.screens.frame import FramedScreen
@@ -64,7 +64,7 @@ WORDS_SCORE = 10.0
 """Above that of any text that only has the letters."""
 VIEW_BONUS = 0.5
 """A view is meant before its commands."""
-WORD_PATTERN = re.compile(r"[^\s:]+")
+WORD_PATTERN = pattern(r"[^\s:]+")
 MIN_HELP_CELLS = 8
 MAX_GUESTS = 256
 """Of one host."""

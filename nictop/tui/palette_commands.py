@@ -327,6 +327,13 @@ WITHOUT_TEST = (
         TrafficScreen.start_self_test,
         "traffic",
     ),
+    GeneralCommand(
+        "Traffic: Measure a command",
+        "options",
+        "run a command of yours on the shown host, and measure what it does",
+        TrafficScreen.measure_command,
+        "traffic",
+    ),
 )
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from nictop.recording.reader import Recording
     from nictop.traffic.plan.request import RunRequest
     from nictop.tui.controllers.traffic import FinishedExperiment
+    from nictop.wire.probe_process import StartedProbe
     from nictop.wire.source import Source
     from nictop.wire.ssh.authentication import Ask
 
@@ -34,10 +35,11 @@ def run(
     accept_new_host_keys: bool = False,
     request: RunRequest | None = None,
     self_test: bool = False,
+    started: StartedProbe | None = None,
 ) -> tuple[int, FinishedExperiment]:
     """Watch some hosts. `request`: a run between two of them (by their labels), or (`self_test`) on
-    this machine alone, which is started at once. Returns the exit code and what came of the
-    request. Raises NictopError."""
+    this machine alone, which is started at once. `started`: see `hosts.connect.connect`. Returns
+    the exit code and what came of the request. Raises NictopError."""
     keys, theme = _keys_and_theme()
 
     def connect(host: Host, ask: Ask) -> Source:
@@ -50,9 +52,10 @@ def run(
             parts=True,
             sudo=sudo,
             allow_changes=allow_changes,
-            allow_workload=_runs_workload(request, host),
+            allow_workload=host.label in app.nictop.traffic.may_run,
             accept_new_host_keys=accept_new_host_keys,
             ask=ask,
+            started=started,
         )
 
     app = NictopApp(
@@ -68,13 +71,10 @@ def run(
         colours=terminal_colours(),
         keeps_past=True,
     )
+    if request is not None and request.test == "workload":
+        app.nictop.traffic.may_run.add(request.client)
     _run(app, keys)
     return app.return_code or 0, app.requested_experiment
-
-
-def _runs_workload(request: RunRequest | None, host: Host) -> bool:
-    """The command of the request, which the user has typed, is to run on this host."""
-    return request is not None and request.test == "workload" and host.label == request.client
 
 
 def show(

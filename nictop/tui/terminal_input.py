@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from nictop.probe.kernel.patterns import pattern
+
 MAX_SEQUENCE_CHARS = 64
 """Of one that a key or a mouse sends; longer ones are left out."""
 MAX_PASTE_CHARS = 65_536
@@ -27,8 +29,8 @@ OLD_MOUSE = "\x1b[M"
 """Followed by three characters: button, column, row."""
 MAX_PASTE_PAUSE = 1.0
 """Seconds, after which a paste that is not ended has ended."""
-_SIZE = re.compile(r"\x1b\[48;(\d+)((?::\d+)*);(\d+)((?::\d+)*);(.*)t", re.DOTALL)
-_NOT_IN_PASTE = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
+_SIZE = pattern(r"\x1b\[48;(\d+)((?::\d+)*);(\d+)((?::\d+)*);(.*)t", re.DOTALL)
+_NOT_IN_PASTE = pattern(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\x80-\x9f]")
 
 State = Literal["text", "escape", "sequence", "string", "string escape", "paste"]
 

@@ -9,24 +9,26 @@ of the invalid field.
 from __future__ import annotations
 
 import gc
-import re
 from collections.abc import Sequence
 
 import msgspec
 
 from nictop.errors import NictopError
 from nictop.limits import MAX_SMALL_LINE_BYTES
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import field_mapping, field_values
 from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Hello, Line, Request
 from nictop.wire.record_limits import LimitError, check_line, limit_record, mark_unreadable
+from nictop.wire.record_types import evaluate_types
 
 DIGITS_TO_ZEROS = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 """Translation table: every digit becomes 0."""
 LONG_NUMBER = b"0" * 19
 """As many digits as 2^63 has: a line without such a run of digits has no integer of more than 64
 bits."""
-EXPONENT = re.compile(rb"\d[eE]\+?\d")
+EXPONENT = pattern(rb"\d[eE]\+?\d")
 
+evaluate_types(Line)
 _decoder = msgspec.json.Decoder(Line)
 _encoder = msgspec.json.Encoder()
 

@@ -36,6 +36,7 @@ class Inbox:
         self.is_full = False
         self._budget, self._has_room = budget, has_room
         self._parts: deque[tuple[float, bytes, int]] = deque()
+        self._state: SourceState | None = None
         self._changed = asyncio.Event()
         self._closed = self._reported_overloaded = False
         self._taken_at: tuple[float, float] | None = None
@@ -53,12 +54,18 @@ class Inbox:
         self.is_full = self.is_full or self.size >= MAX_QUEUED_BYTES
         self._changed.set()
 
+    def announce(self, state: SourceState) -> None:
+        """Return this state next, instead of one that was announced before and not taken."""
+        self._state = state
+        self._changed.set()
+
     def close(self, *, forget: bool = False) -> None:
         """No more bytes follow. `forget`: discard what is in the queue."""
         self._closed = True
         if forget:
             self._parts.clear()
             self.size = 0
+            self._state = None
             self.reader.discard()
         self._changed.set()
 
@@ -67,6 +74,9 @@ class Inbox:
         ProtocolMismatch when the probe has to be given up."""
         self._charge_consumer_time()
         while True:
+            if self._state is not None:
+                state, self._state = self._state, None
+                return state
             if self._is_load_new():
                 self._reported_overloaded = self._budget.overloaded
                 return SourceState(
@@ -95,8 +105,8 @@ class Inbox:
         return self._budget.overloaded != self._reported_overloaded and self.reader.line_count > 0
 
     async def _wait_for_bytes(self, seconds: float) -> None:
-        """Wait for more bytes, or `seconds`; 0.0: without a limit. Returns at once when the
-        overload state has changed."""
+        """Wait for more bytes or a state, or `seconds`; 0.0: without a limit. Returns at once when
+        the overload state has changed."""
         if not self._is_load_new():
             self._changed.clear()
             if not seconds:

@@ -16,10 +16,9 @@ import shlex
 import signal
 import sys
 import time
-from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from importlib.util import find_spec
-from pathlib import Path
+from collections.abc import AsyncGenerator, Sequence
+from subprocess import Popen
+from typing import IO
 
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.kernel.exits import exit_text
@@ -30,18 +29,24 @@ from nictop.wire.codec import ProtocolMismatch, encode_request
 from nictop.wire.errors import PermanentError, SilentHost, TransientError
 from nictop.wire.inbox import Inbox
 from nictop.wire.local_channel import LocalCarrier
+from nictop.wire.probe_process import (
+    EXIT_TIMEOUT,
+    StartedProbe,
+    end_process,
+    local_probe_command,
+    start_process,
+)
 from nictop.wire.reconnecting import MAX_RETRY_SECONDS, MIN_RETRY_SECONDS, ReconnectingSource
 from nictop.wire.slowness import Slowness
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import ends_within, with_timeout
 
-LIBRARIES = ("nictop", "jeepney")
 HELLO_TIMEOUT = 10.0
 """Seconds until the first line of a probe."""
 SILENCE_TIMEOUT = 10.0
 """Seconds without a line, on top of three intervals, after which a probe counts as hung."""
-EXIT_TIMEOUT = 0.5
-"""Seconds that the end of stdin, then SIGTERM, may take to end the probe."""
+EXIT_POLL_SECONDS = 0.005
+"""Between two looks whether the process has ended, when it is to end."""
 PIPE_READ_BYTES = 256 * 1024
 MAX_STDERR_BYTES = 2000
 """The last ones are stored, for the reason why it ended."""
@@ -66,19 +71,21 @@ class LocalSource(ReconnectingSource):
         allow_workload: bool = False,
         python: str = sys.executable,
         command: Sequence[str] | None = None,
+        started: StartedProbe | None = None,
         name: str | None = None,
         retry: tuple[float, float] = (MIN_RETRY_SECONDS, MAX_RETRY_SECONDS),
         silence_timeout: float = SILENCE_TIMEOUT,
     ) -> None:
         super().__init__(name or os.uname().nodename, interval, retry)
-        self._options = (
-            ["--eager"] * eager
-            + ["--parts"] * parts
-            + ["--allow-changes"] * allow_changes
-            + ["--allow-workload"] * allow_workload
-        )
+        self._options = {
+            "eager": eager,
+            "parts": parts,
+            "allow_changes": allow_changes,
+            "allow_workload": allow_workload,
+        }
         self._python = python
         self._command = command
+        self._started = started
         self._silence_timeout = silence_timeout
         self._run: _Run | None = None
 
@@ -93,11 +100,10 @@ class LocalSource(ReconnectingSource):
 
     async def _attempt(self) -> AsyncGenerator[Line | SourceState, None]:
         try:
-            run = await _Run.start(
-                self._command_line(), self._settings, self._silence_timeout, self._budget
-            )
+            process = await ProbeProcess.open(self._start_process())
         except (OSError, ValueError) as error:
             raise PermanentError(f"cannot start the probe: {error}") from None
+        run = _Run(process, self._settings, self._silence_timeout, self._budget)
         self._run = run
         try:
             # it may have been closed while the process was started, before `close` could know of it
@@ -123,17 +129,87 @@ class LocalSource(ReconnectingSource):
         if self._run is not None:
             await self._run.end()
 
-    def _command_line(self) -> Sequence[str]:
-        return self._command or probe_command(
-            self._python, "--interval", f"{self._settings.interval:g}", *self._options
+    def _start_process(self) -> Popen[bytes]:
+        """Raises OSError and ValueError."""
+        command = self._command or local_probe_command(
+            self._settings.interval or 1.0, python=self._python, **self._options
         )
+        started, self._started = self._started, None
+        if started is not None:
+            process = started.take(command)
+            started.close()
+            if process is not None:
+                return process
+        return start_process(command)
+
+
+class ProbeProcess:
+    """A running process in the event loop, which by itself can only start one. `open` it."""
+
+    def __init__(
+        self, process: Popen[bytes], stdin: asyncio.WriteTransport, outputs: Sequence[OutputPipe]
+    ) -> None:
+        self._process = process
+        self.stdin = stdin
+        self._outputs = outputs
+        self.stdout, self.stderr = (output.reader for output in outputs)
+
+    @classmethod
+    async def open(cls, process: Popen[bytes]) -> ProbeProcess:
+        """A process that was started by `start_process`. Raises OSError; it has ended then."""
+        try:
+            loop = asyncio.get_running_loop()
+            stdin, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, process.stdin)
+            outputs = [await OutputPipe.open(pipe) for pipe in (process.stdout, process.stderr)]
+        except BaseException:
+            end_process(process)
+            raise
+        return cls(process, stdin, outputs)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """Minus the number of the signal that ended it; None: it runs."""
+        return self._process.returncode
+
+    def send_signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    async def wait(self) -> None:
+        """Until it has ended."""
+        while self._process.poll() is None:  # noqa: ASYNC110  (the kernel tells only the parent)
+            await asyncio.sleep(EXIT_POLL_SECONDS)
+
+    def close_outputs(self) -> None:
+        for output in self._outputs:
+            output.transport.close()
+
+
+class OutputPipe:
+    """The end of a pipe that is read."""
+
+    def __init__(self, transport: asyncio.BaseTransport, reader: asyncio.StreamReader) -> None:
+        self.transport, self.reader = transport, reader
+
+    @classmethod
+    async def open(cls, pipe: IO[bytes] | None) -> OutputPipe:
+        """Raises OSError."""
+        reader = asyncio.StreamReader()
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(reader), pipe
+        )
+        return cls(transport, reader)
 
 
 class _Run:
     """One process of the probe, from its start to its end."""
 
     def __init__(
-        self, process: Process, settings: Request, silence_timeout: float, budget: HostBudget
+        self, process: ProbeProcess, settings: Request, silence_timeout: float, budget: HostBudget
     ) -> None:
         self.process = process
         self._room = asyncio.Event()
@@ -156,17 +232,8 @@ class _Run:
             asyncio.ensure_future(self._read_stderr()),
         )
 
-    @classmethod
-    async def start(
-        cls, command: Sequence[str], settings: Request, silence_timeout: float, budget: HostBudget
-    ) -> _Run:
-        process = await asyncio.create_subprocess_exec(
-            *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True
-        )
-        return cls(process, settings, silence_timeout, budget)
-
     def send(self, request: Request) -> None:
-        if self.process.stdin is not None and not self.process.stdin.is_closing():
+        if not self.process.stdin.is_closing():
             self.process.stdin.write(encode_request(request))
 
     async def end(self) -> None:
@@ -181,9 +248,8 @@ class _Run:
             reader.cancel()
         await asyncio.gather(*self._readers, return_exceptions=True)
         self.inbox.close(forget=True)
-        if self.process.stdin is not None:
-            self.process.stdin.close()
-        # asyncio reports the end only when the pipes have ended too: read what is left in them
+        self.process.stdin.close()
+        # a process that writes ends only when its output is read
         drains = [
             asyncio.ensure_future(_drain(stream))
             for stream in (self.process.stdout, self.process.stderr)
@@ -197,6 +263,7 @@ class _Run:
         for drain in drains:
             drain.cancel()
         await asyncio.gather(*drains, return_exceptions=True)
+        self.process.close_outputs()
 
     async def next(self) -> Line | SourceState | None:
         """The next item; None at the end."""
@@ -217,7 +284,6 @@ class _Run:
         """Into the inbox, while there is room: a probe that is not read drops counters by
         itself."""
         stream = self.process.stdout
-        assert stream is not None
         inbox = self.inbox
         try:
             while True:
@@ -248,9 +314,7 @@ class _Run:
         self._budget.charge(PART_CPU_SECONDS + len(part) * BYTE_CPU_SECONDS)
 
     async def _read_stderr(self) -> None:
-        stream = self.process.stderr
-        assert stream is not None
-        while part := await stream.read(PIPE_READ_BYTES):
+        while part := await self.process.stderr.read(PIPE_READ_BYTES):
             self._stderr = (self._stderr + part)[-MAX_STDERR_BYTES:]
             self._charge(part)
 
@@ -275,30 +339,6 @@ def _kill_hint(code: int | None) -> str:
     return KILL_HINT if code == -signal.SIGKILL else ""
 
 
-def probe_command(python: str, *arguments: str) -> list[str]:
-    """Command line that runs the probe of this very nictop under any Python >= 3.9: a local one.
-
-    The directories go behind the standard library's, so that nothing in them can take its place.
-    """
-    start = f"import sys; sys.path += {library_directories()!r}; "
-    start += f"from nictop.probe.__main__ import main; sys.exit(main({list(arguments)!r}))"
-    return [python, "-I", "-S", "-c", start]
-
-
-def library_directories(libraries: Iterable[str] = LIBRARIES) -> list[str]:
-    """Where they are, without importing them; those that are not installed are left out."""
-    found: list[str] = []
-    for library in libraries:
-        specification = find_spec(library)
-        if specification is None:
-            continue
-        for place in specification.submodule_search_locations or ():
-            directory = str(Path(place).resolve().parent)
-            if directory not in found:
-                found.append(directory)
-    return found
-
-
-async def _drain(stream: asyncio.StreamReader | None) -> None:
-    while stream is not None and await stream.read(PIPE_READ_BYTES):
+async def _drain(stream: asyncio.StreamReader) -> None:
+    while await stream.read(PIPE_READ_BYTES):
         pass

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -32,6 +32,7 @@ from nictop.probe.records import (
     Trouble,
     Unreadable,
 )
+from nictop.wire.record_types import field_types
 
 Record = (
     Hello
@@ -248,7 +249,7 @@ def _more_than(limit: int, what: str) -> str:
 @cache
 def _record_check(record: Any) -> Check:
     """The check of a record class; it empties fields above their limit."""
-    hints = get_type_hints(record)
+    hints = field_types(record)
     judged = []
     kept = {"unreadable"}
     """Fields that cannot be emptied."""

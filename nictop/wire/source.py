@@ -27,7 +27,8 @@ class SourceState:
     overloaded: bool | None = None
     """Whether it sends more than is processed from now on (`wire.budget`); None: as before."""
     stage: ConnectionStage | None = None
-    """What is done from now on; only for connecting."""
+    """What is done from now on; only for connecting, and for a live host to which the rest of the
+    probe is still being sent."""
     target: str = ""
     """What the stage is about: a name, an address, a user."""
     silent: bool = False

@@ -7,14 +7,18 @@ awaitable completes (CPython issue 86296), and `asyncio.timeout`, which Python 3
 from __future__ import annotations
 
 import asyncio
-from asyncio.subprocess import Process
 from collections.abc import Coroutine
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 Result = TypeVar("Result")
 DELIVERY_ITERATIONS = 4
 """Iterations of the event loop after which received bytes have reached the coroutine that reads
 them."""
+
+
+class Process(Protocol):
+    def wait(self) -> Coroutine[Any, Any, object]:
+        """Until it has ended."""
 
 
 class EventSetError(Exception):

@@ -59,7 +59,7 @@ def first_paint(quick: bool) -> Iterator[Result]:
     yield Result("first paint of an empty Textual app", empty * 1e3, None, "ms")
     yield Result("first paint of nictop", ours * 1e3, None, "ms")
     yield Result("first paint, against the empty app", ours / empty, 1.5, "times")
-    yield Result("from first paint to real numbers", (rates - ours) * 1e3, 400, "ms")
+    yield Result("from first paint to real numbers", (rates - ours) * 1e3, 300, "ms")
 
 
 def painted(argv: Sequence[str], runs: int, until: bytes) -> float:

@@ -1,5 +1,5 @@
-"""Start of the offline file of ``make dist``, compared with that of the installed program, and one
-Tab in a shell."""
+"""Starts of commands beside one of Python that does nothing; of the offline file of ``make dist``,
+compared with that of the installed program; and one Tab in a shell."""
 
 from __future__ import annotations
 
@@ -14,7 +14,35 @@ from pathlib import Path
 from tests.benchmarks.results import Result
 from tests.support.namespaces import ROOT
 
+BESIDE_PYTHON = {
+    ("--help",): 2.5,
+    ("check", "--explain"): 2.2,
+    ("show",): 40.0,
+}
+"""Command → its bound. ``show`` is two processes, and a third one that takes the inventory."""
 COMMANDS = (("--version",), ("check", "--explain"))
+
+
+def commands(quick: bool) -> Iterator[Result]:
+    """CPU with byte code that was written before, in turns."""
+    runs = 5 if quick else 15
+    with tempfile.TemporaryDirectory() as home:
+        environment = {"HOME": home, "PATH": os.environ["PATH"], "PYTHONDONTWRITEBYTECODE": ""}
+        spent: dict[tuple[str, ...], list[float]] = {command: [] for command in BESIDE_PYTHON}
+        nothing = []
+        for number in range(runs + 1):
+            took = cpu([sys.executable, "-c", "pass"], environment)
+            if number:
+                nothing.append(took)
+            for command, times in spent.items():
+                took = cpu([sys.executable, "-m", "nictop", *command], environment)
+                if number:
+                    times.append(took)
+        yield Result("start of Python: CPU", 1e3 * statistics.median(nothing), None, "ms")
+        for command, times in spent.items():
+            ratio = statistics.median(times) / statistics.median(nothing)
+            text = f"nictop {' '.join(command)}: CPU, {1e3 * statistics.median(times):.0f} ms"
+            yield Result(text, ratio, BESIDE_PYTHON[command], "× Python")
 
 
 def offline_file(quick: bool) -> Iterator[Result]:

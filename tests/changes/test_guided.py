@@ -32,7 +32,8 @@ from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import ConfigurationEntry, Line, Link, LinkChange
 from nictop.rules import HostFacts
 from nictop.rules.fixes.added_lines import ADDED_LINES_NOTE
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.changes.carrying import carry
 from tests.changes.test_real_change import REAL
 from tests.support import managed_host

@@ -17,7 +17,8 @@ from nictop.changes.audit_log import LoggedChange
 from nictop.changes.events import Applied, ChangeTimeouts, ConnectionLost, Event, Prepared, ReadBack
 from nictop.changes.job import ChangeSpec
 from nictop.changes.session import ChangeSession
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.changes.carrying import carry
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until

@@ -20,7 +20,8 @@ from nictop.model.queues.map import queue_map
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Inventory, Request
 from nictop.report.facts.host import ShowDocument
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.support.lldp_frames import lldp_frame, lldpdu, pvid, send_frame
 from tests.support.namespaces import Namespace
 from tests.support.probe import TEST_TIMEOUT, wait_until

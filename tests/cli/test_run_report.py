@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -30,7 +31,7 @@ from nictop.report.runs.json import (
     traffic_schema,
 )
 from nictop.report.runs.markdown import comparison_markdown, experiment_markdown
-from nictop.report.runs.points import set_up_points
+from nictop.report.runs.points import column_titles, point_cells, set_up_points
 from nictop.report.runs.sentences import result_sentences
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import Comparison, Ratio, compare, spread
@@ -454,6 +455,22 @@ def test_points_count_failed_runs_and_leave_them_out_of_the_figures() -> None:
     assert (second.value, len(second.runs), second.failed) == ("1M", 3, 1)
     assert second.main == spread([5e9, 6e9])
     assert any("failed: " in reason for reason in second.unranked)
+
+
+def test_a_set_up_whose_runs_all_failed_has_the_columns_of_the_others() -> None:
+    """Its runs ended before any host was measured."""
+    failed = replace(result(), failure=Failure("stall", "no data"), hosts=(), flows=())
+    compared = partial(stored, kind="compare", variable="queues")
+    runs = [compared(failed, group="1", value="1")]
+    runs += [compared(result(), number, group="4", value="4") for number in (2, 3)]
+    for ordered in (runs, runs[::-1]):
+        points = set_up_points(ordered)
+        titles = column_titles(points, "queues")
+        assert {len(point_cells(point)) for point in points} == {len(titles)}
+        for columns in (40, 80, 200):
+            text = " ".join(experiment_text(ordered, columns).split())
+            assert "0 of 1" in text and "5.00 Gb/s" in text
+        assert "0 of 1" in experiment_markdown(ordered)
 
 
 @pytest.mark.parametrize("columns", [-1, 40, 60, 80, 120, 200, 999])

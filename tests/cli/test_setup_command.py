@@ -23,7 +23,8 @@ from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.host import always, wait_until_read
 from nictop.cli.main import main
 from nictop.hosts.session import running
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.support.changes import LINK, PEER, prepare_host, wait_for_no_process_left
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.networkmanager import (

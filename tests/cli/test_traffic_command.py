@@ -242,6 +242,15 @@ def test_without_the_rights_for_namespaces_it_is_loopback(
         (("vm1", "vm2", "--by", "cpu"), "by is an option of a workload"),
         (("vm1", "nas", "--foreign"), '--foreign: "nas" is not an IP address'),
         (("vm1", "192.0.2.5", "--foreign", "--test", "rr"), "a foreign server is one of iperf3"),
+        (("192.0.2.5", "vm1", "--foreign", "--test", "rr"), "a foreign client is one of iperf3"),
+        (("192.0.2.5", "vm1", "--foreign", "--wait", "0"), "wait must be 1 to 3600"),
+        (("192.0.2.5", "vm1", "--foreign", "--client-nic", "e"), "--foreign excludes --client-nic"),
+        (("vm1", "192.0.2.5", "--foreign", "--wait", "9"), "--wait is for a foreign client"),
+        (("vm1", "vm2", "--wait", "9"), "--wait is for a foreign client"),
+        (("vm1", "vm2", "--generator", "ntttcp", "--reverse"), "ntttcp has no reverse mode"),
+        (("vm1", "vm2", "--generator", "ntttcp", "--udp"), "with ntttcp TCP is measured"),
+        (("vm1", "vm2", "--guest", "win10"), "a guest is measured by hand"),
+        (("pve", "--workload", "true", "--guest", "win10"), "a guest is measured by hand"),
     ],
 )
 def test_words_that_make_no_sense_give_a_sentence(

@@ -8,10 +8,13 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
-from nictop.hosts.session import HostSession, Item, running
+import pytest
+
+from nictop.hosts.session import LATE_REASON, HostSession, Item, running
+from nictop.hosts.specification import Host
 from nictop.model.snapshot import Snapshot, watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import DriverInfo, Line, Request
+from nictop.probe.records import Clock, DriverInfo, Line, Request
 from nictop.recording.playback import Playback
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
@@ -196,3 +199,22 @@ def test_only_a_silent_host_is_waited_for_again() -> None:
         session.process(item)
         given_up.append(session.is_given_up)
     assert given_up == [False] * 5 + [True, True]
+
+
+def test_values_that_waited_in_a_slow_connection_are_old() -> None:
+    """They come every second, and were read 24 s before: the clock of the host says so. As long as
+    its clock is known less exactly than that, nothing is said."""
+    one = HostSession(Host("vm1", "vm1.example"))
+    for item in LINES:
+        one.process(item, 100.0)
+    one.process(Line(clock=Clock(100.0, 1000.0, 30.0)), 100.0)
+    one.process(Line(counters=counters(1080.0, {})), 104.0)
+    assert one.late_by == 0.0 and one.status(104.5, 1.0) == "live"
+    one.process(Line(clock=Clock(104.0, 1000.0, 0.1)), 104.0)
+    one.process(Line(counters=counters(1081.0, {})), 105.0)
+    assert one.late_by == pytest.approx(23.9, abs=0.01)
+    assert one.is_overdue(105.5, 1.0) and one.status(105.5, 1.0) == "silent"
+    assert one.status_text(105.5, 1.0) == "values are 24 s old"
+    assert one.notice(105.5, 1.0) == f"values are 24 s old: {LATE_REASON}"
+    one.process(Line(counters=counters(1105.4, {})), 105.5)
+    assert one.status(105.5, 1.0) == "live"

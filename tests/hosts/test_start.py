@@ -13,7 +13,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.tui.widgets.status.host_start import draw_host_start
 from nictop.wire.source import ConnectionStage, SourceState
-from tests.support.lines import hello, inventory, link
+from tests.support.lines import counters, hello, inventory, link
 
 KNOWN = inventory(link(2, "ens192"))
 
@@ -174,3 +174,20 @@ def test_a_host_is_not_silent_before_its_first_reading() -> None:
     assert one.status_text(20.0, 1.0) == "reading interfaces, 9 s"
     one.process(KNOWN, 21.0)
     assert one.is_overdue(30.0, 1.0) and one.status_text(30.0, 1.0) == "no data for 9 s"
+
+
+def test_the_probe_is_still_being_sent_after_its_hello() -> None:
+    """On a slow network its sources take minutes: what has come is said, and it is not silent."""
+    one = session()
+    for number, item in enumerate((SourceState("connecting"), stage("probe"), SourceState("live"))):
+        one.process(item, 10.0 + number)
+    for line in (hello(), counters(12.0, {})):
+        one.process(line, 13.0)
+    for now in (15.0, 40.0):
+        one.process(SourceState("live", stage="probe", target=f"{now:.0f} of 912 kB"), now)
+    assert one.status_text(41.0, 1.0) == "starting probe, 30 s"
+    (active,) = [step for step in one.start.steps(41.0) if step.state == "active"]
+    assert (active.name, active.target, active.seconds) == ("probe", "40 of 912 kB", 30.0)
+    assert one.is_overdue(60.0, 1.0)
+    one.process(part("platform"), 61.0)
+    assert one.status_text(61.0, 1.0) == "reading inventory"

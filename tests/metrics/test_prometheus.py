@@ -100,6 +100,7 @@ ONLY_SIMULATED = {
     "nictop_link_error_causes_total": "a NIC that loses packets",
     "nictop_vf_drops_total": "a port with virtual functions",
     "nictop_vf_bytes_total": "a port with virtual functions",
+    "nictop_vf_info": "a port with virtual functions",
     "nictop_queue_packets_total": "a NIC whose driver counts by queue, and traffic on it",
     "nictop_interrupts_total": "a NIC with interrupts",
     "nictop_finding": "something that is wrong",

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.time_axis import (
-    MAX_CLOCK_DRIFT,
     LocalClock,
     axis_time,
     clock_of,
@@ -18,6 +17,7 @@ from nictop.model.time_axis import (
     wall_clock_lead,
 )
 from nictop.probe.records import Clock, Hello, Line, Pong
+from nictop.probe.records.counters import MAX_CLOCK_DRIFT
 from nictop.wire.ssh.ping_clock import FILTER_PINGS, PingClock
 from tests.model.hosts import HELLO, inventory, snapshot_of
 

@@ -7,6 +7,7 @@ import marshal
 import os
 import signal
 import sys
+import time
 import zlib
 from collections.abc import Iterator
 
@@ -90,6 +91,32 @@ def test_waiting_for_frames_has_a_timeout(stdin: int) -> None:
     os.write(stdin, packed("sent/one.py", ""))
     MemoryImporter(1).read_frame()
     assert 0 < signal.alarm(0) <= bootstrap.FRAME_TIMEOUT
+
+
+def test_every_part_of_a_frame_has_the_whole_time_again(
+    stdin: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a slow network a frame takes longer, and is not given up as long as bytes come."""
+    alarms: list[int] = []
+    monkeypatch.setattr(signal, "alarm", alarms.append)
+    frame = packed("sent/one.py", "")
+    parts = [frame[:4], frame[4:9], frame[9:]]
+    monkeypatch.setattr(os, "read", lambda descriptor, size: parts.pop(0))
+    MemoryImporter(1).read_frame()
+    assert alarms == 3 * [bootstrap.FRAME_TIMEOUT]
+
+
+def test_it_says_how_much_has_come(stdin: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once a second, and to stderr: stdout has the lines of the probe."""
+    said: list[tuple[int, bytes]] = []
+    monkeypatch.setattr(os, "write", lambda *written: said.append(written))
+    times = iter([0.0, 0.5, 1.5, 2.0])
+    monkeypatch.setattr(time, "monotonic", lambda: next(times))
+    frame = packed("sent/one.py", "")
+    parts = [frame[:4], frame[4:9], frame[9:]]
+    monkeypatch.setattr(os, "read", lambda descriptor, size: parts.pop(0))
+    MemoryImporter(1, "b-a").read_frame()
+    assert said == [(2, b"b-a received 9\n")]
 
 
 def test_hello_and_first_counters() -> None:

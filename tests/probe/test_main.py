@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, pars
 from nictop.probe.protocol.schedule import Schedule
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.wire.codec import decode
-from nictop.wire.local import library_directories, probe_command
+from nictop.wire.probe_process import library_directories, probe_command
 from tests.support.namespaces import ROOT, Namespace
 from tests.support.probe import (
     PYTHONS,
@@ -521,8 +522,8 @@ FAILING = {
     ),
     "never ends": (
         "while True: pass",
-        "child.IDLE_TIMEOUT = 0.2; child.INVENTORY_TIMEOUT = 0.6",
-        "the inventory was stopped: not complete after 0.6 s",
+        "child.IDLE_TIMEOUT = 0.2; child.INVENTORY_CPU_SECONDS = 0.4",
+        "the inventory was stopped: not complete after 0.4 s of CPU time",
     ),
 }
 """Body of `take_inventory`, statements that set limits, and the expected sentence."""
@@ -557,7 +558,7 @@ def with_inventory(body: str) -> str:
     return (
         "from nictop.probe.inventory.collect import take_inventory as real\n"
         "broken = types.ModuleType('nictop.probe.inventory.collect')\n"
-        f"def take_inventory(reason, *, sys, proc):\n    {body}\n"
+        f"def take_inventory(reason, *, sys, proc, started):\n    {body}\n"
         "broken.take_inventory = take_inventory\nsys.modules['nictop.probe.inventory.collect'] = "
         "broken\n"
     )
@@ -604,8 +605,34 @@ def test_an_inventory_that_never_ends_is_killed(
 ) -> None:
     used = iter(range(1, 100))
     monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: float(next(used)))
-    assert not any(stopped_child.kill_if_overdue(float(now)) for now in range(40))
+    assert not any(stopped_child.kill_if_overdue(10.0 * now) for now in range(16))
     assert stopped_child.kill_if_overdue(inventory_child.INVENTORY_TIMEOUT)
+
+
+def test_an_inventory_may_take_as_long_as_it_gets_little_of_a_cpu(
+    stopped_child: InventoryChild, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ended by the CPU time that it needs on any host."""
+    limit = inventory_child.INVENTORY_CPU_SECONDS
+    used = iter([0.4 * limit, 0.9 * limit, limit])
+    monkeypatch.setattr(inventory_child, "cpu_time", lambda pid: next(used))
+    assert not stopped_child.kill_if_overdue(10.0) and not stopped_child.kill_if_overdue(20.0)
+    assert stopped_child.kill_if_overdue(30.0)
+
+
+def test_an_inventory_is_of_the_moment_at_which_it_was_started() -> None:
+    """On a host without free CPU its process begins to read seconds later. An event in between is
+    requested to be read, and must not make what is from before it look newer."""
+    child, started = InventoryChild(), time.monotonic() - 20.0
+    child.start("test", started)
+    poll = select.poll()
+    poll.register(child.descriptor, select.POLLIN)
+    while poll.poll(WAIT * 1000) and not child.read():
+        pass
+    line, problem = child.collect()
+    inventory = decode(bytes(line)).inventory
+    assert not problem and inventory is not None and inventory.time == started
+    assert inventory.wall == pytest.approx(time.time() - 20.0, abs=10.0)
 
 
 def test_cpu_time_of_a_process_in_nanoseconds() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,8 +32,12 @@ def output(*command: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
 
 
+def place(folder: Path) -> dict[str, Any]:
+    return {"version": "1.0", "seconds": SECONDS, "folder": folder}
+
+
 def test_content(tmp_path: Path) -> None:
-    package = debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path)
+    package = debian_package(PACKAGES, SHARED, "amd64", **place(tmp_path))
     assert package.name == "nictop_1.0_amd64.deb"
     files = {}
     for line in output("dpkg-deb", "--contents", str(package)).splitlines():
@@ -48,13 +53,15 @@ def test_content(tmp_path: Path) -> None:
         "./usr/share/zsh/vendor-completions/_nictop",
         "./usr/share/bash-completion/completions/nictop",
         "./usr/share/doc/nictop/copyright",
+        "./usr/lib/systemd/system/nictop-metrics.service",
+        "./usr/lib/systemd/system/nictop-record.service",
     } < set(files)
     fields = output("dpkg-deb", "--field", str(package))
     assert "Depends: python3 (>= 3.10), " in fields and "Version: 1.0\n" in fields
 
 
 def test_licences_of_the_libraries_are_named(tmp_path: Path) -> None:
-    package = debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path)
+    package = debian_package(PACKAGES, SHARED, "amd64", **place(tmp_path))
     output("dpkg-deb", "--extract", str(package), str(tmp_path / "root"))
     text = (tmp_path / "root/usr/share/doc/nictop/copyright").read_text()
     assert "  lib-1: MIT\n" in text
@@ -65,5 +72,7 @@ def test_the_same_content_gives_the_same_file(tmp_path: Path) -> None:
     built = []
     for name in ("first", "second"):
         (tmp_path / name).mkdir(mode=0o700)
-        built.append(debian_package(PACKAGES, SHARED, "1.0", SECONDS, tmp_path / name).read_bytes())
+        built.append(
+            debian_package(PACKAGES, SHARED, "amd64", **place(tmp_path / name)).read_bytes()
+        )
     assert built[0] == built[1]

@@ -33,7 +33,7 @@ NOT_ROOT = 65534
 
 def make(folder: Path, version: str = "1.0", packages: dict[str, bytes] = PACKAGES) -> Path:
     path = folder / f"nictop-{version}.pyz"
-    path.write_bytes(offline_file(packages, version, 1_790_000_000))
+    path.write_bytes(offline_file(packages, os.uname().machine, version, 1_790_000_000))
     path.chmod(0o755)
     return path
 
@@ -64,7 +64,7 @@ def folder_of(done: subprocess.CompletedProcess[str]) -> Path:
 
 
 def test_the_same_content_gives_the_same_file() -> None:
-    first, second = (offline_file(PACKAGES, "1.0", 1_790_000_000) for _ in range(2))
+    first, second = (offline_file(PACKAGES, "x86_64", "1.0", 1_790_000_000) for _ in range(2))
     assert first == second
 
 

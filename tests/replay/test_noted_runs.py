@@ -12,7 +12,14 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.terminal import wrap
-from nictop.probe.records import Line, Request, TrafficLine, TrafficRequest, WorkloadReport
+from nictop.probe.records import (
+    Line,
+    Request,
+    StorageActivity,
+    TrafficLine,
+    TrafficRequest,
+    WorkloadReport,
+)
 from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import Recording
 from nictop.replay.results import RecordedResults, RecordedTest, recorded_results
@@ -28,15 +35,16 @@ from nictop.traffic.experiment.steps import ExperimentStep
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side, generator_arguments
 from nictop.traffic.live.run_view import RunView
-from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.results.path_proof import PathProof
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import ForeignEnd, Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import WithoutResult, encode_run, parse_run
 from nictop.traffic.results.workload import (
     BytesByOwner,
     CommandFigure,
+    GuestFigures,
     NicTraffic,
     TrafficPeer,
     WorkloadFigures,
@@ -74,7 +82,14 @@ PLANS: dict[str, RunPlan] = {
         RunPlan(PLAN.client, PLAN.client), test="workload", workload="fio job.fio", time=60
     ),
     "manual": RunPlan(PLAN.client, PLAN.client, test="manual", time=60),
+    "guest": RunPlan(PLAN.client, PLAN.client, test="manual", time=60, guest="win10"),
+    "foreign client": replace(
+        PLAN, client=Endpoint("192.0.2.50", None, "192.0.2.50"), foreign=True, foreign_client=True
+    ),
 }
+STORAGE = StorageActivity(
+    "nbd0", "block", 4.5, 1000, 10, 4_096_000, 40_960, 0.31, 0.02, 0.6, 0.0012, None
+)
 WORK = WorkloadFigures(
     seconds=4.5,
     reason="itself",
@@ -113,13 +128,19 @@ def completed(plan: RunPlan) -> Result:
         figures = replace(figures, connect=latencies(90.0, 100))
     if plan.is_of_one_host:
         work = WORK
+        work = replace(work, storage=(STORAGE,))
         if plan.test == "manual":
             work = WorkloadFigures(4.5, "hand", nics=WORK.nics, chosen_ifindex=3)
+        if plan.guest:
+            work = replace(work, guest=GuestFigures(plan.guest, 1.1, 0.8, 0.2, 0.1))
         flows = tuple(
             replace(flow(0.8), sender=ends[0], receiver=ends[1])
             for ends in (("a", "network"), ("network", "a"))
         )
         return Result(plan, made.wall, flows, made.hosts[:1], schema=3, workload=work)
+    if plan.foreign:
+        foreign = ForeignEnd(plan.client.address, None, "client", ("2 streams, not 1",))
+        made = replace(made, hosts=made.hosts[1:], foreign=foreign)
     return replace(
         made,
         plan=plan,
@@ -214,8 +235,9 @@ def test_it_says_the_same_everywhere(name: str, tmp_path: Path) -> None:
     saved = parse_run(encode_run(case.stored))
     assert saved == case.stored
     with Recording.open(recorded(tmp_path / "r.nictop", list(events_of(case)))) as recording:
+        noted_at = case.plan.watched_ends[0].host, case.plan.watched_ends[-1].host
         assert run_marks(recording) == (
-            RunMarks(IDENTITY, BEGIN, END_TIME, "a", case.plan.server.host, is_noted=True),
+            RunMarks(IDENTITY, BEGIN, END_TIME, *noted_at, is_noted=True),
         )
         _, before = view_at(recording, BEGIN - 1)
         assert before is None
@@ -537,6 +559,46 @@ def test_the_options_of_a_bulk_flow_that_starts_later_are_known_from_the_beginni
                 4,
             )
             assert [(one.sender, one.receiver) for one in view.flows] == [("b", "a")]
+
+
+def test_a_running_test_with_a_foreign_client_is_replayed(tmp_path: Path) -> None:
+    """The server of it alone, which is started again for another port, and what the client does in
+    fact."""
+    case = case_of("foreign client", "completed")
+    notes = RunNotes()
+    items: list[TimedItem] = [*host_items("b", 20)]
+    for time, event in [*events_of(case, end=False)][:2]:
+        items += [(host, note, time) for host, note in notes.notes_of(event)]
+    assert {host for host, _, _ in items} == {"b"}
+    check = TrafficLine(BEGIN + 0.5, f"{IDENTITY}-s-check", "tools", tools=tools())
+    items.append(("b", Line(traffic=check), BEGIN + 0.5))
+    for number, (name, port) in enumerate(((f"{IDENTITY}-s", 5201), (f"{IDENTITY}-s2", 5202))):
+        time = BEGIN + 0.6 + number / 10
+        request = TrafficRequest(
+            name, "start", role="server", generator="iperf3", port=port, address="192.0.2.2",
+            arguments=generator_arguments(case.plan, "server", tools()), peer="192.0.2.50",
+        )  # fmt: skip
+        items += [("b", Request(traffic=request), time)]
+        items += [("b", Line(traffic=TrafficLine(time, name, "started", pid=7)), time)]
+    connected = "[  5] local 192.0.2.2 port 5202 connected to 192.0.2.50 port 40000"
+    line = TrafficLine(BEGIN + 1, f"{IDENTITY}-s2", "output", text=connected, stream="stdout")
+    items.append(("b", Line(traffic=line), BEGIN + 1))
+    for second in (1, 2):
+        text = f"[  5]   {second - 1}.00-{second}.00   sec  119 MBytes  1000000 Kbits/sec    0    1 MBytes"
+        line = TrafficLine(
+            BEGIN + 1 + second, f"{IDENTITY}-s2", "output", text=text, stream="stdout"
+        )
+        items.append(("b", Line(traffic=line), BEGIN + 1 + second))
+    write_recording(tmp_path / "r", sorted(items, key=lambda item: item[2]))
+    with Recording.open(str(tmp_path / "r")) as recording:
+        _, before = view_at(recording, BEGIN + 0.9)
+        assert before is not None and before.plan.port == 5202
+        assert [(flow.sender, flow.receiver) for flow in before.flows] == [("192.0.2.50", "b")]
+        _, during = view_at(recording, BEGIN + 3.1)
+    assert during is not None and during.plan.direction == "reverse"
+    (flow,) = during.flows
+    assert (flow.sender, flow.receiver) == ("b", "192.0.2.50")
+    assert [point.interval.bits_per_second for point in flow.points] == [1e9, 1e9]
 
 
 @pytest.mark.parametrize(

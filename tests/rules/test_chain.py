@@ -48,7 +48,7 @@ def chain_of(nic: Link, rules: tuple[str, ...] = (), **options: object) -> dict[
     """By step; `rules`: names of those with a finding."""
     found = [finding(rule=rule, severity=RULES[rule].severity) for rule in rules]
     snapshot = snapshot_of(nic, **options)  # type: ignore[arg-type]
-    return {step.step: step for step in nic_chain(nic, None, snapshot, found)}
+    return {step.step: step for step in nic_chain(nic, None, snapshot, found, is_checked=True)}
 
 
 def test_every_rule_names_a_step() -> None:
@@ -121,13 +121,15 @@ def test_of_a_step_that_is_not_known_otherwise_the_finding_is_said() -> None:
 def test_a_note_leaves_a_step_that_failed_so() -> None:
     noted = finding(rule="carrier_flaps", severity="info")
     nic = replace(NIC, carrier=False, operstate="down")
-    chain = {step.step: step for step in nic_chain(nic, None, snapshot_of(nic), [noted])}
+    chain = {
+        step.step: step for step in nic_chain(nic, None, snapshot_of(nic), [noted], is_checked=True)
+    }
     assert chain["link"].state == "failed" and chain["link"].findings == (noted,)
 
 
 def test_a_function_without_a_netdev_ends_at_its_driver() -> None:
     function = make_pci("0000:02:00.0", link=PcieLink(8.0, 8, 8.0, 8))
-    chain = nic_chain(None, function, snapshot_of(NIC), ())
+    chain = nic_chain(None, function, snapshot_of(NIC), (), is_checked=True)
     assert [(step.step, step.state, step.text) for step in chain] == [
         ("slot", "passed", "8 GT/s ×8"),
         ("driver", "failed", "no driver"),
@@ -152,7 +154,9 @@ def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs
             if nic.device is None:
                 continue
             own = [one for one in found if one.subject in (nic.name, nic.pci_address)]
-            chain = nic_chain(nic, functions.get(nic.pci_address or ""), snapshot, own)
+            chain = nic_chain(
+                nic, functions.get(nic.pci_address or ""), snapshot, own, is_checked=True
+            )
             seen |= {step.state for step in chain}
             lines = chain_text(chain, cells, glyphs=glyphs)
             assert len(lines) <= (2 if cells > 59 else 3), lines
@@ -164,16 +168,16 @@ def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs
 def test_a_name_is_not_obeyed() -> None:
     snapshot = snapshot_of(replace(NIC, name="e[red]\x1b[2J"))
     (nic,) = snapshot.links.values()
-    text = "".join(chain_text(nic_chain(nic, None, snapshot, ()), 200))
+    text = "".join(chain_text(nic_chain(nic, None, snapshot, (), is_checked=True), 200))
     assert "\x1b" not in text and "e[red]" in text
 
 
 def test_rates_are_what_the_load_rests_on() -> None:
     snapshot = snapshot_of(NIC)
-    assert nic_chain(NIC, None, snapshot, ())[-1].state == "unknown"
+    assert nic_chain(NIC, None, snapshot, (), is_checked=True)[-1].state == "unknown"
     for time in (1.0, 2.0):
         snapshot = advance(snapshot, counters(time, {2: (0, 0)}))
-    assert nic_chain(NIC, None, snapshot, ())[-1].state == "passed"
+    assert nic_chain(NIC, None, snapshot, (), is_checked=True)[-1].state == "passed"
 
 
 def test_of_an_unread_nic_only_name_and_link_are_known() -> None:
@@ -184,7 +188,9 @@ def test_of_an_unread_nic_only_name_and_link_are_known() -> None:
         99.0, 7, gone=False, name="ens9", operstate="up", carrier=True, flags=0x1043, mtu=1500
     )
     after = advance(before, Line(link_change=new))
-    steps = {step.step: step for step in nic_chain(after.links[7], None, after, ())}
+    steps = {
+        step.step: step for step in nic_chain(after.links[7], None, after, (), is_checked=True)
+    }
     assert (steps["name"].state, steps["link"].state) == ("passed", "passed")
     others = {name: step.state for name, step in steps.items() if name not in ("name", "link")}
     assert set(others) == {*STEPS} - {"name", "link"} and set(others.values()) == {"unknown"}

@@ -67,7 +67,7 @@ def slow_rules(request: pytest.FixtureRequest) -> Iterator[None]:
     host_rule("info")(slow_for_one)
     pair_rule("info")(slow_for_all)
     yield
-    del RULES["slow_for_one"], RULES["slow_for_all"]
+    del RULES._rules["slow_for_one"], RULES._rules["slow_for_all"]
 
 
 def skips(diagnosis: Diagnosis) -> dict[tuple[str, str], str]:
@@ -108,7 +108,7 @@ def test_a_rule_that_is_slow_once_is_evaluated_again(hosts: list[HostFacts]) -> 
     try:
         assert set(skips(diagnose(hosts)).values()) == {"it was asked"}
     finally:
-        del RULES["slow_at_first"]
+        del RULES._rules["slow_at_first"]
 
 
 def test_evaluation_yields_after_each_rule_and_host(hosts: list[HostFacts]) -> None:

@@ -37,7 +37,9 @@ def chain_of(host: str, name: str) -> str:
         row for row in device_tree(snapshot) if row.link is not None and row.link.name == name
     )
     return " ".join(
-        chain_text(nic_chain(row.link, row.pci, snapshot, findings_of(row, found)), 300)
+        chain_text(
+            nic_chain(row.link, row.pci, snapshot, findings_of(row, found), is_checked=True), 300
+        )
     )
 
 
@@ -68,14 +70,14 @@ def test_every_chain_of_every_host_can_be_drawn(host: str) -> None:
     facts = host_facts({"name": "vm1", **base(host)})
     for row in device_tree(facts.snapshot):
         if has_chain(row):
-            chain = nic_chain(row.link, row.pci, facts.snapshot, ())
+            chain = nic_chain(row.link, row.pci, facts.snapshot, (), is_checked=True)
             assert chain and all(chain_text(chain, cells) for cells in (20, 80, 200))
 
 
 def steps_of(nic: Link, *others: Link, **fields: object) -> dict[str, ChainStep]:
     snapshot = snapshot_of(nic, **fields)  # type: ignore[arg-type]
     snapshot = replace(snapshot, links={**snapshot.links, **{one.ifindex: one for one in others}})
-    return {step.step: step for step in nic_chain(nic, None, snapshot, ())}
+    return {step.step: step for step in nic_chain(nic, None, snapshot, (), is_checked=True)}
 
 
 def test_a_bridge_whose_ports_do_not_forward_has_failed() -> None:
@@ -144,6 +146,6 @@ def test_findings_are_at_a_layer_that_the_chain_has() -> None:
         assert all(step_instead(rule.step, steps) in steps for rule in RULES.values())
     bond = link(2, "bond0", kind="bridge")
     found = [finding(rule=rule, severity=RULES[rule].severity) for rule in RULES]
-    chain = nic_chain(bond, None, snapshot_of(bond), found)
+    chain = nic_chain(bond, None, snapshot_of(bond), found, is_checked=True)
     assert sum(len(step.findings) for step in chain) == len(found)
     assert json.dumps([step.text for step in chain])

@@ -15,7 +15,8 @@ from nictop.rules import Fix
 from nictop.tui.app import NictopApp
 from nictop.tui.controllers.changes import KEEP_SECONDS
 from nictop.tui.screens.changes.screen import HostChangeScreen
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from nictop.wire.source import Source
 from tests.support.changes import LINK, prepare_host, wait_for_no_process_left
 from tests.support.dialogs import dialog_text

@@ -19,7 +19,7 @@ import pytest
 from nictop.probe.helper import NAME
 from nictop.probe.records import Inventory, Line, Unreadable
 from nictop.wire.codec import decode
-from nictop.wire.local import probe_command
+from nictop.wire.probe_process import probe_command
 from nictop.wire.ssh.bootstrap_command import RemoteCommand
 from nictop.wire.ssh.bundle import bundle
 from tests.support.namespaces import ROOT, Namespace

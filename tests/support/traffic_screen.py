@@ -20,7 +20,8 @@ from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.tui.widgets.traffic.pair_table import PairTable
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from nictop.wire.source import Source, SourceState
 from tests.support.namespaces import Namespace
 from tests.support.screen import WIDE, Screen, running, wait_until
@@ -167,7 +168,9 @@ async def two_hosts(
             space = spaces[host.label]
             if host.label in bare:
                 return OwnBootId(without_iperf3(space, host.label))
-            return OwnBootId(source(space, host.label, "", *options))
+            may_run = host.label in app.nictop.traffic.may_run
+            rights = ["--allow-workload"] * may_run
+            return OwnBootId(source(space, host.label, "", *options, *rights))
 
         hosts = [Host(name, f"{name}.example") for name in spaces]
         app = NictopApp(connect, hosts, glyphs=glyphs, request=request)

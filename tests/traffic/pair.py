@@ -17,7 +17,8 @@ from typing import Any
 from nictop.hosts.session import running
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.plan import Endpoint, RunPlan
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from nictop.wire.source import Source
 from nictop.wire.ssh.source import SshSource
 from tests.support.namespaces import Namespace, why_no_namespaces

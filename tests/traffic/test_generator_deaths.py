@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from nictop.probe.traffic import deaths
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.traffic.pair import (
     RETRY,
     Pair,

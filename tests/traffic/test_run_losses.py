@@ -22,7 +22,8 @@ from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.store import StoredRun
 from nictop.traffic.run.events import RunFinished, RunTimeouts
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.traffic.emitted import Run
 from tests.traffic.pair import (
     RETRY,

@@ -4,6 +4,7 @@ were, how the command ended, its own figure."""
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from nictop.errors import NictopError
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.experiment.experiment import prepare_experiment, run_experiment
 from nictop.traffic.live.run_view import LiveRun
@@ -24,7 +26,7 @@ from nictop.traffic.results.caveats import OTHER_TRAFFIC, caveat_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import encode_run, parse_run
-from nictop.traffic.run.events import NicMeasured, RunFinished, Stage
+from nictop.traffic.run.events import NicMeasured, RunFinished, Stage, StorageMeasured
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until
 from tests.traffic.emitted import Run
@@ -306,3 +308,140 @@ async def test_iperf3_of_the_user_reports_its_rate(allowed: Pair) -> None:
     assert figures.figure.source == "iperf3 JSON"
     sent = result.flows[0].goodput
     assert sent is not None and 0.7 < figures.figure.value / sent < 1.1
+
+
+def needs(program: str) -> pytest.MarkDecorator:
+    reason = f"{program} is not installed"
+    return pytest.mark.skipif(shutil.which(program) is None, reason=reason)
+
+
+@needs("fio")
+async def test_block_sizes_of_fio(allowed: Pair, tmp_path: Path) -> None:
+    """The figure of each is fio's own, and the device is that of the file."""
+    command = f"fio --name=t --filename={tmp_path}/f --size=8M --rw=randrw --bs=$NICTOP_VALUE "
+    command += "--direct=1 --fsync=1 --time_based --runtime=2 --output-format=json"
+    request = RunRequest(
+        "a",
+        "a",
+        client_nic="nictopt",
+        test="workload",
+        workload=command,
+        time=60,
+        rest=0.0,
+        sweep=("bs", ("4K", "64K")),
+    )
+    experiment = await prepare_experiment(request, allowed.hosts)
+    ended = await run_experiment(experiment, allowed.hosts)
+    for run in ended.results:
+        figures = run.result.workload
+        assert run.result.failure is None and figures is not None, run.result.failure
+        assert figures.figure is not None and figures.figure.source == "fio JSON"
+        again = parse_run(encode_run(run))
+        assert isinstance(again, StoredRun) and again.result.workload == figures
+    if not is_on_block_device(tmp_path):
+        return
+    for run in ended.results:
+        assert run.result.workload is not None and run.result.workload.storage
+        assert "storage: " in texts(run.result) and " each" in texts(run.result)
+
+
+def is_on_block_device(path: Path) -> bool:
+    major, minor = os.major(path.stat().st_dev), os.minor(path.stat().st_dev)
+    return Path(f"/sys/dev/block/{major}:{minor}").exists()
+
+
+async def test_latency_of_the_device_is_measured_meanwhile(allowed: Pair, tmp_path: Path) -> None:
+    if not is_on_block_device(tmp_path):
+        pytest.skip("the temporary directory is on no block device")
+    writes = f"dd if=/dev/zero of={tmp_path}/f bs=64K count=16 oflag=dsync conv=notrunc 2>/dev/null"
+    command = f"end=$(($(date +%s) + 3)); while [ $(date +%s) -lt $end ]; do {writes}; done"
+    measured: list[StorageMeasured] = []
+    result = None
+    async for event in Run(plan(allowed, command), allowed.hosts).events():
+        if isinstance(event, StorageMeasured):
+            measured.append(event)
+        if isinstance(event, RunFinished):
+            result = event.result
+    assert result is not None and result.failure is None and result.workload is not None
+    assert measured and measured[0].activities[0].writes > 0
+    busiest = result.workload.storage[0]
+    assert busiest.writes >= 16 and busiest.write_seconds > 0
+    assert busiest.slowest_write is not None
+
+
+@needs("rsync")
+@pytest.mark.parametrize("files", [200])
+async def test_files_copied_by_rsync(allowed: Pair, tmp_path: Path, files: int) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.mkdir()
+    for number in range(files):
+        (source / str(number)).write_bytes(bytes([number % 256]) * 4096)
+    config = tmp_path / "rsyncd.conf"
+    config.write_text(f"use chroot = no\n[t]\npath = {target}\nread only = no\nuid = 0\ngid = 0\n")
+    target.mkdir()
+    server = ["rsync", "--daemon", "--no-detach", "--port", "5293", "--config", str(config)]
+    with process_in(allowed.server, *server):
+        listed = ["ss", "-Hltn", "sport = 5293"]
+        wait_until(lambda: allowed.server.run(listed), pause=0.05)
+        command = f"rsync -a --stats {source}/ rsync://{SERVER}:5293/t/"
+        result = await result_of(allowed, command)
+    assert result.failure is None and len(list(target.iterdir())) == files
+    figures = result.workload
+    assert figures is not None and figures.figure is not None and figures.figure.source == "rsync"
+
+
+@pytest.mark.parametrize(
+    ("command", "processes"),
+    [
+        ("yes flood | head -c 30000000", 2),
+        ("for n in 1 2 3 4 5 6; do sleep 1.5 & done; wait", 6),
+    ],
+)
+async def test_flood_of_output_and_children(allowed: Pair, command: str, processes: int) -> None:
+    result = await result_of(allowed, command)
+    figures = result.workload
+    assert result.failure is None and figures is not None
+    assert figures.left == 0
+    if "flood" in command:
+        assert figures.stdout_bytes == 30_000_000 and len(figures.stdout) <= 12
+    else:
+        assert figures.processes >= processes
+
+
+async def test_guest_is_measured_from_its_host(allowed: Pair) -> None:
+    """The namespace of "a" is a guest of "b": what it sends is what the link of "b" receives."""
+    guest = allowed.client.name
+    request = RunRequest("b", "b", test="manual", guest=guest, time=3, interval=0.2)
+    experiment = await prepare_experiment(request, allowed.hosts)
+    assert any(f"{guest} is seen from b only" in note for note in experiment.notes)
+    (step,) = experiment.steps
+    assert step.plan.client.ifindex == allowed.endpoint("b").ifindex and step.plan.guest == guest
+    rates = []
+    result = None
+    with listening(allowed, PORT), process_in(allowed.client, "sh", "-c", sending(4000)):
+        listed = ["ss", "-Htn", f"dport = {PORT}"]
+        wait_until(lambda: "ESTAB" in allowed.client.run(listed), pause=0.05)
+        live = LiveRun(step.plan, allowed.hosts)
+        async for event in Run(step.plan, allowed.hosts).events():
+            live.process(event)
+            if isinstance(event, NicMeasured):
+                rates.append(event)
+            if isinstance(event, RunFinished):
+                result = event.result
+    assert result is not None and result.failure is None and result.workload is not None
+    nic = result.workload.chosen
+    assert nic is not None and nic.sent_bytes and nic.received_bytes is not None
+    assert nic.sent_bytes > 50e6 / 8 and nic.sent_bytes > 10 * nic.received_bytes
+    assert result.flows[0].goodput is not None and result.flows[0].goodput > 50e6
+    assert any((rate.sent or 0) > 50e6 and (rate.received or 0) < 50e6 for rate in rates)
+    said = texts(result)
+    assert f"nictopt, as {guest} sees it: " in said
+    assert f"guest: {guest}: its CPU time is not known; seen from b only" in said
+    again = parse_run(encode_run(StoredRun("1", "1", result, 0.0, "0", "run")))
+    assert isinstance(again, StoredRun) and again.result.workload == result.workload
+
+
+async def test_guest_that_is_not_there(allowed: Pair) -> None:
+    request = RunRequest("b", "b", test="manual", guest="win10", time=3)
+    with pytest.raises(NictopError, match='b has no guest "win10"'):
+        await prepare_experiment(request, allowed.hosts)

@@ -23,7 +23,7 @@ class GivenOutput:
 
     given: tuple[GeneratorOutput, ...] = ()
 
-    def feed(self, text: str) -> tuple[GeneratorOutput, ...]:
+    def feed(self, line: str, time: float = 0.0) -> tuple[GeneratorOutput, ...]:
         return self.given
 
     def finish(self) -> tuple[GeneratorOutput, ...]:

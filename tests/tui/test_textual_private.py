@@ -124,7 +124,6 @@ DEFINED = {
     "_parts",
     "_row",
     "_self",
-    "_set_size_classes",
     "_sizes",
     "_style",
     "_styles",

@@ -303,3 +303,23 @@ async def test_overloaded_hosts_take_turns_and_do_not_delay_another(
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_a_state_is_returned_before_what_is_in_the_queue(stack: ExitStack) -> None:
+    """Only the newest: how much of the probe has come."""
+    inbox = Inbox(stack.enter_context(HostBudget()), ignore)
+    inbox.put(HELLO)
+    waiting = [SourceState("live", stage="probe", target=f"{part} of 9 kB") for part in (1, 2)]
+    for state in waiting:
+        inbox.announce(state)
+    assert await inbox.next() is waiting[1]
+    assert await inbox.next() == SourceState("live")
+
+
+async def test_a_state_ends_the_wait_for_bytes(stack: ExitStack) -> None:
+    inbox = Inbox(stack.enter_context(HostBudget()), ignore)
+    state = SourceState("live", stage="probe", target="1 of 9 kB")
+    waiting = asyncio.ensure_future(inbox.next())
+    await asyncio.sleep(0)
+    inbox.announce(state)
+    assert await asyncio.wait_for(waiting, ITEM_TIMEOUT) is state

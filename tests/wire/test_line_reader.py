@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from nictop.errors import NictopError
 from nictop.probe.protocol.hello import hello
 from nictop.probe.records import MAX_LINE_BYTES, Line, Pong
+from nictop.probe.records.counters import MAX_CLOCK_DRIFT
 from nictop.wire.codec import LineError, ProtocolMismatch
 from nictop.wire.errors import MAX_MESSAGE_CHARS, error_text, last_line, sanitize, unreachable_error
 from nictop.wire.line_reader import LineReader
@@ -107,16 +108,25 @@ def test_the_ping_with_the_shortest_round_trip_counts() -> None:
         assert estimate is not None and abs(estimate.offset - offset) <= estimate.uncertainty
         now += 2
     assert clock.estimate is not None
-    assert clock.estimate.uncertainty == pytest.approx(
-        0.003
-    ) and clock.estimate.offset == pytest.approx(999.999)
-    for _ in range(FILTER_PINGS):  # old pings leave the filter: clocks drift
+    drifted = MAX_CLOCK_DRIFT * 2.49
+    assert clock.estimate.offset == pytest.approx(999.999)
+    assert clock.estimate.uncertainty == pytest.approx(0.003 + drifted, abs=1e-4)
+    for _ in range(3 * FILTER_PINGS):  # the readings wait in a queue: the short one is remembered
         number = clock.ping(now)
-        clock.pong(Pong(number, now + 0.05 + 2000), now + 0.1)
+        clock.pong(Pong(number, now + offset), now + 24.0)
         now += 2
-    assert clock.estimate.offset == pytest.approx(
-        2000
-    ) and clock.estimate.uncertainty == pytest.approx(0.05)
+    assert clock.estimate.offset == pytest.approx(999.999)
+    assert clock.estimate.uncertainty < 0.02
+
+
+def test_a_machine_that_was_paused_has_another_offset_at_once() -> None:
+    """Its clock stood still for a minute: what was measured before does not count any more."""
+    clock = PingClock()
+    for now, offset in ((10.0, 1000.0), (12.5, 1000.0), (75.0, 940.0)):
+        number = clock.ping(now)
+        estimate = clock.pong(Pong(number, now + 0.1 + offset), now + 0.2)
+    assert estimate is not None and estimate.offset == pytest.approx(940.0)
+    assert estimate.uncertainty == pytest.approx(0.1)
 
 
 @given(

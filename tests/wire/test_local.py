@@ -17,7 +17,8 @@ import pytest
 from nictop.probe.protocol.hello import hello
 from nictop.probe.records import Line, Request
 from nictop.wire import inbox, local
-from nictop.wire.local import LocalSource, library_directories
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import StartedProbe, library_directories
 from nictop.wire.source import Source, SourceState
 from tests.support.items import ITEM_TIMEOUT, Item, has_record, is_state, items_until
 from tests.support.probe import python_parameters, wait_until
@@ -280,15 +281,15 @@ async def test_closing_while_no_items_are_read(monkeypatch: pytest.MonkeyPatch) 
 async def test_closing_while_the_process_is_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who closes then knows of no process yet: it is ended by the one who made it."""
     made: list[int] = []
-    start = local._Run.start
+    open_process = local.ProbeProcess.open
 
     async def slow(*arguments: Any) -> Any:
-        run = await start(*arguments)
-        made.append(run.process.pid)
+        process = await open_process(*arguments)
+        made.append(process.pid)
         await source.close()
-        return run
+        return process
 
-    monkeypatch.setattr(local._Run, "start", slow)
+    monkeypatch.setattr(local.ProbeProcess, "open", slow)
     source = LocalSource(0.1, command=program("greet()\nsys.stdin.read()"))
     async with aclosing(source.items()) as items:
         received = await asyncio.wait_for(collect(items), ITEM_TIMEOUT)
@@ -300,12 +301,48 @@ async def collect(items: AsyncIterator[Item]) -> list[Item]:
     return [item async for item in items]
 
 
+async def test_a_process_that_was_started_before_is_used_once() -> None:
+    command = program("greet()\nsys.stdin.readline()")
+    started = StartedProbe(command)
+    first = started._process
+    assert first is not None
+    source = LocalSource(0.1, command=command, started=started, retry=QUICK)
+    async with following(source) as items:
+        await items_until(items, has_record("hello"))
+        assert source.pid == first.pid
+        os.kill(first.pid, signal.SIGKILL)
+        await items_until(items, is_state("lost"))
+        await items_until(items, has_record("hello"))
+        assert source.pid not in (None, first.pid)
+
+
+async def test_a_process_with_another_command_line_is_ended() -> None:
+    started = StartedProbe(program("sys.stdin.read()"))
+    process = started._process
+    assert process is not None
+    source = LocalSource(0.1, command=program("greet()\nsys.stdin.read()"), started=started)
+    async with following(source) as items:
+        await items_until(items, has_record("hello"))
+        assert source.pid != process.pid and gone(process.pid)
+
+
+def test_a_process_that_is_not_used_is_ended() -> None:
+    code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay('here')\n"
+    started = StartedProbe(program(f"{code}while True: time.sleep(1)"))
+    process = started._process
+    assert process is not None and process.stdout is not None
+    assert process.stdout.readline() == b"here\n"
+    started.close()
+    assert gone(process.pid)
+    started.close()
+
+
 def test_libraries_are_found_without_being_imported() -> None:
     places = library_directories()
     assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records", "__init__.py"))
     assert any(os.path.isdir(os.path.join(place, "jeepney")) for place in places)
     code = (
-        f"import sys; sys.path += {places!r}; from nictop.wire.local import "
+        f"import sys; sys.path += {places!r}; from nictop.wire.probe_process import "
         f"library_directories as found; found(); "
     )
     code += "print('jeepney' in sys.modules)"

@@ -95,7 +95,8 @@ def run(options: argparse.Namespace) -> int:
         from nictop.cli.check_follow import run as follow
 
         return follow(options)
-    found = observe_hosts(options, options.watch, modules=("nictop.report.findings.check",))
+    modules = ("nictop.report.findings.check", "nictop.rules.all")
+    found = observe_hosts(options, options.watch, modules=modules)
     from nictop.cli.progress_line import telling
     from nictop.report.facts.hosts import unreachable_hosts
     from nictop.report.findings import check

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
@@ -22,8 +20,11 @@ from nictop.cli.hosts import (
     read_recorded_hosts,
 )
 from nictop.errors import NictopError
+from nictop.probe.kernel.patterns import pattern
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
     from nictop.report.diff.compare import Side
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 EXIT_DIFFERS = 1
 DIFF_SECONDS = 1.0
 """Of the rates that some checks need."""
-WITH_NIC = re.compile(r"(?P<host>[^\[\]:]+|.*\]):(?P<nic>(?![0-9]+$)[^/:]+)")
+WITH_NIC = pattern(r"(?P<host>[^\[\]:]+|.*\]):(?P<nic>(?![0-9]+$)[^/:]+)")
 """``vm1:ens224``; after a colon only digits are a port. What has a ``KIND:NAME`` has no NIC: names
 may have colons."""
 EPILOG = """\

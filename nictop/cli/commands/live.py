@@ -22,17 +22,28 @@ def run(options: argparse.Namespace) -> int:
 
 def watch(hosts: Sequence[Host], options: argparse.Namespace) -> int:
     """Show them until the screen is left. Returns the exit code."""
-    from nictop.tui.run import run as run_app
+    from nictop.hosts.connect import early_local_probe
 
     def show() -> int:
-        code, _ = run_app(
+        with early_local_probe(
             hosts,
-            interval=options.interval,
-            glyphs=screen_glyphs(options),
+            options.interval,
+            eager=True,
+            parts=True,
             sudo=options.sudo,
             allow_changes=options.allow_changes,
-            accept_new_host_keys=options.accept_new_host_keys,
-        )
+        ) as started:
+            from nictop.tui.run import run as run_app
+
+            code, _ = run_app(
+                hosts,
+                interval=options.interval,
+                glyphs=screen_glyphs(options),
+                sudo=options.sudo,
+                allow_changes=options.allow_changes,
+                accept_new_host_keys=options.accept_new_host_keys,
+                started=started,
+            )
         return code
 
     return run_screen(show)

@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             return output.write(show_hosts.hosts_schema())
         return output.write(show.show_schema())
     found = observe_hosts(
-        options, SHOW_SECONDS, modules=("nictop.report.facts.hosts", "nictop.rules")
+        options, SHOW_SECONDS, modules=("nictop.report.facts.hosts", "nictop.rules.all")
     )
     from nictop.hosts.observe import facts_of, with_window_rates
     from nictop.report.facts import host as show

@@ -38,6 +38,8 @@ def _check_endpoints(options: argparse.Namespace) -> None:
     """Raises NictopError if hosts are missing, or given with --self-test, which needs none."""
     if options.foreign:
         _check_foreign(options)
+    elif options.wait is not None:
+        raise NictopError("--wait is for a foreign client", "nictop traffic ADDRESS HOST --foreign")
     if options.self_test:
         if options.client is not None:
             raise NictopError("--self-test takes no hosts", "omit the hosts")
@@ -54,14 +56,18 @@ def _check_endpoints(options: argparse.Namespace) -> None:
 
 
 def _check_foreign(options: argparse.Namespace) -> None:
-    """Raises NictopError for an end that is not an address, and for options about its host."""
-    from nictop.traffic.plan.foreign import check_foreign_address
+    """Raises NictopError for ends of which none is an address, and for options about the host of
+    the foreign one."""
+    from nictop.traffic.plan.foreign import foreign_side
 
-    for name in ("server_nic", "server_address"):
+    if options.server is None:
+        return
+    side = foreign_side(options.client, options.server)
+    for name in (f"{side}_nic", f"{side}_address"):
         if getattr(options, name):
             raise NictopError(f"--foreign excludes --{name.replace('_', '-')}", "omit one of them")
-    if options.server is not None:
-        check_foreign_address(options.server)
+    if options.wait is not None and side == "server":
+        raise NictopError("--wait is for a foreign client", "nictop traffic ADDRESS HOST --foreign")
 
 
 def _check_one_host(options: argparse.Namespace) -> None:

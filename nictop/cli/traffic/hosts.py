@@ -26,15 +26,14 @@ def run_hosts(
     """Client, server and observers, and the request with the names under which they are watched.
     Raises NictopError for a word that is not a host, and for an end that means several."""
     known = read_configuration(configuration_path(os.environ))
-    names = [one_host(request.client, "client", known).label]
-    words = [request.client]
-    if request.is_of_one_host:
-        names *= 2
-    elif request.foreign:
-        names.append(request.server)
-    else:
-        names.append(one_host(request.server, "server", known).label)
-        words.append(request.server)
+    names, words = [], []
+    for side, word in (("client", request.client), ("server", request.server)):
+        if side == request.foreign_side:
+            names.append(word)
+            continue
+        names.append(one_host(word, side, known).label)
+        words.append(word)
+    words = list(dict.fromkeys(words)) if request.is_of_one_host else words
     every = named_hosts([*words, *options.observe], known)
     observers = tuple(host.label for host in every if host.label not in names)
     return every, replace(request, client=names[0], server=names[1], observers=observers)

@@ -37,6 +37,7 @@ def run_interval(options: argparse.Namespace) -> int:
             until,
             host=options.server or "",
             nic=options.client_nic,
+            guest=options.guest,
             label=options.label,
         )
     try:

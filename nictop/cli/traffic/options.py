@@ -55,7 +55,9 @@ examples:
   nictop traffic vm1 --workload 'fio --bs=$NICTOP_VALUE job.fio' \\
       --sweep bs=4K,64K,1M
   nictop traffic vm1 --observe root@pve --manual   what flows until Enter
+  nictop traffic root@pve --guest win10 --manual   the same of a guest
   nictop traffic vm1 192.0.2.50 --foreign      to an iperf3 -s that runs already
+  nictop traffic 192.0.2.50 vm1 --foreign      from a client that you start
   nictop traffic --self-test                   this machine only
   nictop traffic --list                        saved results
 
@@ -104,8 +106,14 @@ def _add_endpoints(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--foreign",
         action="store_true",
-        help="SERVER is the IP address of an iperf3 server that runs already (iperf3 -s), on a "
-        "host that nictop does not log in to",
+        help="nictop does not log in to one end: SERVER is the IP address of an iperf3 server that "
+        "runs already (iperf3 -s), or CLIENT is the IP address of a host on which you start the "
+        "command that nictop prints",
+    )
+    group.add_argument(
+        "--wait",
+        metavar="SECONDS",
+        help="with --foreign: until CLIENT must have come (default 300)",
     )
     group.add_argument("--port", metavar="PORT", help="first port to try (default 5201)")
     group.add_argument(
@@ -179,9 +187,10 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     group.add_argument("--zerocopy", action="store_true", help="zero-copy send")
     group.add_argument(
         "--generator",
-        choices=("auto", "iperf3", "builtin"),
+        choices=("auto", "iperf3", "builtin", "ntttcp"),
         default="auto",
-        help="auto (default): iperf3 if both hosts support the options",
+        help="auto (default): iperf3 if both hosts support the options; ntttcp: for Linux and "
+        "Windows, the client sends",
     )
 
 
@@ -195,6 +204,13 @@ def _add_workload(group: argparse._ArgumentGroup) -> None:
     )
     what.add_argument(
         "--manual", action="store_true", help="measure what flows now, until Enter is pressed"
+    )
+    group.add_argument(
+        "--guest",
+        default="",
+        metavar="NAME",
+        help="with --manual: CLIENT is a hypervisor, and the NIC of this guest of it is measured, "
+        "whatever runs in it",
     )
     group.add_argument(
         "--from",
@@ -259,7 +275,8 @@ _PARSERS: dict[str, Callable[[str, str], int | float]] = {
     "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number,
     "streams": amounts.parse_whole_number, "repeat": amounts.parse_whole_number,
     "files": amounts.parse_whole_number, "rate": amounts.parse_whole_number,
-    "port": amounts.parse_whole_number, "bitrate": amounts.parse_bit_rate,
+    "port": amounts.parse_whole_number, "wait": amounts.parse_whole_number,
+    "bitrate": amounts.parse_bit_rate,
     "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count,
     "window": amounts.parse_byte_count, "dscp": amounts.parse_dscp,
     "client_cpu": amounts.parse_cpu, "server_cpu": amounts.parse_cpu, "rest": amounts.parse_seconds,
@@ -290,6 +307,8 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
         ip_version=options.ip_version,
         test=test,
         foreign=options.foreign,
+        foreign_client=options.foreign and _is_client_foreign(options),
+        guest=options.guest,
         workload=options.workload or "",
         value_pattern=options.value,
         judged_by=options.by,
@@ -308,6 +327,15 @@ def request_of(options: argparse.Namespace, *, plain: bool) -> RunRequest:
     _check_pattern(options.value)
     validate_request(request)
     return request
+
+
+def _is_client_foreign(options: argparse.Namespace) -> bool:
+    """Of two ends of which one is an address: that is the client."""
+    from nictop.traffic.plan.foreign import foreign_side
+
+    if options.client is None or options.server is None:
+        return False
+    return foreign_side(options.client, options.server) == "client"
 
 
 def _check_pattern(typed: str) -> None:

@@ -13,8 +13,10 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import (
+    MAX_DEVICES_IN_RESULT,
     endpoint_text,
     path_test_sentences,
+    storage_text,
     workload_plan_text,
 )
 from nictop.traffic.analysis.assemble import incidents_so_far
@@ -33,7 +35,7 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample, axis_start
 from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
-from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage
+from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage, StorageMeasured
 
 HOW_IT_ENDS = {
     "workload": "Ctrl-C ends the command and all processes that it started",
@@ -81,6 +83,9 @@ class ProgressLines:
             yield from self._incident_lines()
         elif isinstance(event, NicMeasured):
             yield _nic_line(event)
+        elif isinstance(event, StorageMeasured):
+            for activity in event.activities[:MAX_DEVICES_IN_RESULT]:
+                yield f"  {event.time:7.1f} s  {storage_text(activity)}"
         elif isinstance(event, StepEnded):
             yield from self._end_lines(event)
         else:
@@ -135,15 +140,17 @@ class ProgressLines:
             if event.step.label:
                 text += f": {clean(event.step.label)}"
             left = f", about {whole_seconds(max(1.0, event.seconds_left))} left"
-            yield text if plan.is_open_ended else f"{text}{left}"
+            is_unknown = plan.is_open_ended or plan.foreign_client
+            yield text if is_unknown else f"{text}{left}"
 
     def _measured(self, event: IntervalMeasured) -> Iterator[str]:
-        """Of the receiver only: the sender counts what went into its own buffers."""
+        """Of the receiver only, if it is watched: the sender counts what went into its own
+        buffers."""
         interval = event.interval
         if isinstance(interval, TransactionInterval):
             yield "  ".join((_transactions(interval), *self._bulk_text()))
             return
-        if interval.sends:
+        if interval.sends and not self._is_receiver_unseen(event):
             return
         if event.load:  # shown with the requests
             self._bulk[event.host] = interval.bits_per_second
@@ -152,7 +159,9 @@ class ProgressLines:
         if self._plan is None:
             return
         parts = [f"  {interval.end:7.1f} s  {units.bits_per_second(interval.bits_per_second):>9}"]
-        if self._plan.direction == "bidirectional":
+        if interval.sends:
+            parts.append(f"sent by {clean(event.host)}")
+        elif self._plan.direction == "bidirectional":
             parts.append(f"received by {clean(event.host)}")
         if interval.packets is not None and interval.lost is not None:
             parts.append(f"{units.count(interval.lost)} of {units.count(interval.packets)} lost")
@@ -160,6 +169,9 @@ class ProgressLines:
         if interval.omitted:
             parts.append("(omitted)")
         yield "  ".join(parts)
+
+    def _is_receiver_unseen(self, event: IntervalMeasured) -> bool:
+        return self._plan is not None and self._plan.foreign_side not in (None, event.side)
 
     def _bulk_text(self) -> Iterator[str]:
         """Of a loaded run: ``idle``, or the goodput and the sockets of the bulk flow. What is not

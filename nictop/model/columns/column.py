@@ -81,14 +81,21 @@ class Column(Generic[RowT]):
         value = self.value(row)
         if isinstance(value, tuple):
             return value
-        tone = self.tone(row, value)
+        return self._text_of(value), self.tone(row, value)
+
+    def raw_text(self, row: RowT) -> str:
+        """That of `cell`."""
+        value = self.value(row)
+        return value[0] if isinstance(value, tuple) else self._text_of(value)
+
+    def _text_of(self, value: str | float | None) -> str:
         if isinstance(value, str):
-            return value, tone
+            return value
         if self.is_rate:
-            return units.scaled(value), tone
+            return units.scaled(value)
         if value is None:
-            return units.UNKNOWN, tone
-        return str(value), tone
+            return units.UNKNOWN
+        return str(value)
 
     def text(self, row: RowT) -> str:
         """The text of the cell, cleaned, in the width of the column."""

@@ -124,7 +124,7 @@ def _state_rank(row: NicRow) -> SortKey:
 
 
 def _state_tone(row: NicRow, value: Value) -> Tone:
-    return "good" if row.snapshot.state == "live" else "dim"
+    return "good" if value == "live" else "dim"
 
 
 def _finding_tone(row: NicRow, value: Value) -> Tone:

@@ -10,16 +10,18 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from nictop.probe.kernel.patterns import pattern
+
 ID_CHARS = 12
 """Of the 64 digits of a container's id: as ``docker ps`` shows them."""
-CONTAINER_SCOPE = re.compile(
+CONTAINER_SCOPE = pattern(
     r"(?:(docker|libpod|crio|cri-containerd)-)?([0-9a-f]{64})(?:\.scope)?", re.ASCII
 )
 CONTAINER_TOOLS = {"libpod": "podman", "cri-containerd": "containerd", "crio": "cri-o"}
-LXC = re.compile(r"lxc\.(?:payload|monitor)\.(.+)")
-MACHINE = re.compile(r"machine-(?:(qemu|lxc)-\d+-)?(.+)\.scope", re.ASCII)
-PROXMOX = re.compile(r"(\d+)\.scope", re.ASCII)
-ESCAPE = re.compile(r"\\x([0-9a-f]{2})", re.ASCII)
+LXC = pattern(r"lxc\.(?:payload|monitor)\.(.+)")
+MACHINE = pattern(r"machine-(?:(qemu|lxc)-\d+-)?(.+)\.scope", re.ASCII)
+PROXMOX = pattern(r"(\d+)\.scope", re.ASCII)
+ESCAPE = pattern(r"\\x([0-9a-f]{2})", re.ASCII)
 """Of systemd-escape(1)."""
 UNIT_SUFFIXES = (".service", ".socket", ".mount", ".swap")
 

@@ -27,7 +27,7 @@ NO_NIC_IFINDEX = 0
 """`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
 SEVERITIES_WORST_FIRST = ("critical", "warning", "info")
 """Severities of findings, the worst first."""
-HOST_STATES = ("failed", "stale", "connecting", "live")
+HOST_STATES = ("failed", "stale", "connecting", "reading", "live")
 """First words of `NicRow.host_state`, in sort order."""
 
 
@@ -38,6 +38,8 @@ class HostNow:
     snapshot: Snapshot
     age: float | None = None
     """Seconds since its last line was received; None: nothing was received."""
+    is_overdue: bool = False
+    """It is live, and has sent nothing new for too long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,18 +64,21 @@ class NicRow:
     peers: tuple[str, ...] = ()
     """``vm1 ens3``: connected NICs of other hosts (VF and tap pairs)."""
     age: float | None = None
-    """Seconds since the last line of the host was received, when it is not live."""
+    """Seconds since the last line of the host was received, when it is not live, or overdue."""
 
     @property
     def is_stale(self) -> bool:
         """The values of the row are not current."""
-        return self.snapshot.state != "live"
+        return self.snapshot.state != "live" or self.age is not None
 
     @property
     def host_state(self) -> str:
-        """``live``, ``connecting``, ``failed``, ``stale 12.0 s``."""
+        """``live``, ``reading`` (its interfaces, for the first time), ``connecting``, ``failed``,
+        ``stale 12.0 s``."""
         state = self.snapshot.state
-        if state in ("live", "failed"):
+        if state == "live" and self.snapshot.inventory is None:
+            return "reading"
+        if state == "failed" or not self.is_stale:
             return state
         if state == "connecting" and self.snapshot.hello is None:
             return state
@@ -188,7 +193,7 @@ def overview(
 
 def _shown_age(host: HostNow) -> float | None:
     """Of values that are not those of now."""
-    if host.snapshot.state == "live":
+    if host.snapshot.state == "live" and not host.is_overdue:
         return None
     return host.age
 

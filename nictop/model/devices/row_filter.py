@@ -27,14 +27,13 @@ from nictop.model.facts.hardware import pci_name
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import mtu_of, state_text
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 
-TOKEN_PATTERN = re.compile(r'(?:[^\s"]|"[^"]*"?)+')
-KEY_PATTERN = re.compile(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
-NUMBER_PATTERN = re.compile(
-    r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kmgt]?)(?:b|bps|b/s|bit/s)?", re.ASCII
-)
-ADDRESS_PATTERN = re.compile(r"[0-9a-f:./]+", re.ASCII)
+TOKEN_PATTERN = pattern(r'(?:[^\s"]|"[^"]*"?)+')
+KEY_PATTERN = pattern(r'([^\W\d_][^\s":=<>!]*)(<=|>=|[:=<>])(.*)', re.DOTALL)
+NUMBER_PATTERN = pattern(r"([0-9]{1,18}(?:\.[0-9]{1,9})?)([kmgt]?)(?:b|bps|b/s|bit/s)?", re.ASCII)
+ADDRESS_PATTERN = pattern(r"[0-9a-f:./]+", re.ASCII)
 """Characters of addresses: a colon in them does not end a key."""
 NUMBER_FACTORS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 COMPARISONS: dict[str, Callable[[float, float], bool]] = {

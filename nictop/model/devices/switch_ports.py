@@ -6,16 +6,16 @@ are those of its database (`Inventory.switch_ports`).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
 from nictop.model.devices.links import link_at, ports_of
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import GuestNic, Link, SwitchPort
 
 DATAPATH_KIND = "openvswitch"
 """Kind of the link of a datapath, and of ports that a bridge has for its host."""
-REPRESENTOR = re.compile(r"(?:c[0-9]{1,5})?pf[0-9]{1,5}vf([0-9]{1,5})")
+REPRESENTOR = pattern(r"(?:c[0-9]{1,5})?pf[0-9]{1,5}vf([0-9]{1,5})")
 MODES_WITH_TAG = ("native-tagged", "native-untagged")
 
 

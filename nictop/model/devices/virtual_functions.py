@@ -6,13 +6,13 @@ Reads nothing; takes links and PCI functions of one host.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
 from nictop.model.devices.links import ethtool_driver, function_of
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.text.words import IFF_UP
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PciFunction, VirtualFunction
 
 VF_DRIVERS = frozenset(
@@ -36,7 +36,7 @@ VF_DEVICES = frozenset(
 )
 """(vendor, device): Mellanox' virtual functions,
 drivers/net/ethernet/mellanox/{mlx4,mlx5/core}/main.c."""
-VF_NAME = re.compile(r"\bVirtual Function\b|\bVF\b")
+VF_NAME = pattern(r"\bVirtual Function\b|\bVF\b")
 """How pci.ids calls them: ``Ethernet Virtual Function 700 Series``, ``ConnectX Family mlx5Gen
 Virtual Function``."""
 VFIO_DRIVERS = frozenset(

@@ -22,6 +22,7 @@ from nictop.model.rates.links import LinkRates, PortRates, QueueRates, VfRates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.words import Tone, absence_reason, driver_name, is_virtual, warn_if
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import LINK_COUNTERS, PORT_COUNTERS, PORT_ERRORS, Link, PortCounts
 
 MAX_QUEUE_LINES = 16
@@ -29,7 +30,7 @@ MAX_QUEUE_LINES = 16
 
 MAX_DRIVER_COUNTER_LINES = 40
 
-_ERROR_WORDS = re.compile(
+_ERROR_WORDS = pattern(
     r"err(?!ed|upt)|drop|discard|fail|miss|crc|fcs|timeout|no_?buf|no_?desc|"
     r"out_of|\boob\b|overr|overfl|underr|fifo|collision"
     r"|abort|lost|full|exceed|invalid|\bbad|_bad|stall|restart|reset|busy|xoff|linearize|too "
@@ -41,10 +42,10 @@ _ERROR_WORDS = re.compile(
 """Words in the names of drivers' error counters. Only for display: rules decide what is a
 problem."""
 
-_SUCCESS_ENDING = re.compile(r"_(?:ok|good)$", re.IGNORECASE)
+_SUCCESS_ENDING = pattern(r"_(?:ok|good)$", re.IGNORECASE)
 """Endings of counters of successful operations: ``rx_full_csum_ok``."""
 
-_QUEUE_HEADING = re.compile(r"([TtRr]x) Queue#")
+_QUEUE_HEADING = pattern(r"([TtRr]x) Queue#")
 """vmxnet3 has headings among its counters, whose value is the queue number; the indented names
 after one belong to it."""
 

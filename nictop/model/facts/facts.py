@@ -6,7 +6,6 @@ function, a virtual function, a netdev or a group.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from nictop.model.devices.rights import restriction_text
@@ -53,6 +52,7 @@ from nictop.model.text.words import (
     state_text,
     warn_if,
 )
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     NOT_OFFERED_BY_ESXI,
@@ -68,7 +68,7 @@ from nictop.probe.records import (
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
 
-LINK_OF_FAILURE = re.compile(r"ifindex ([0-9]{1,10}):")
+LINK_OF_FAILURE = pattern(r"ifindex ([0-9]{1,10}):")
 """Begins the detail of counters that could not be read of one link
 (`nictop.probe.counters.reader`)."""
 

@@ -21,7 +21,7 @@ HARMLESS = frozenset(
 """Meanings that are no problem by themselves."""
 
 
-TITLE = "Kernel log (UTC)"
+TITLE = "Kernel log: selected messages (UTC)"
 
 
 def kernel_log_section(

@@ -75,6 +75,7 @@ class ProfileMatches:
         self._links = tuple(snapshot.links.values())
         self.manager: NetworkManager | None = network_manager(snapshot)
         self._command_line = _command_line(snapshot)
+        self._devices = managed_devices(self.manager)
         self._of_link: dict[int, tuple[ProfileMatch, ...]] = {}
 
     @cached_property
@@ -101,7 +102,7 @@ class ProfileMatches:
     def active_on(self) -> dict[str, tuple[str, ...]]:
         """UUID → interfaces on which the profile is active or being activated."""
         found: dict[str, tuple[str, ...]] = {}
-        for device in managed_devices(self.manager).values():
+        for device in self._devices.values():
             uuid = device.active_profile
             if uuid:
                 found[uuid] = (*found.get(uuid, ()), device.interface)
@@ -140,7 +141,7 @@ class ProfileMatches:
         return name in self._by_interface
 
     def device(self, link: Link) -> ManagedDevice | None:
-        return managed_devices(self.manager).get(link.ifindex)
+        return self._devices.get(link.ifindex)
 
     def active(self, link: Link) -> Profile | None:
         """The profile that is active or being activated on the link."""
@@ -150,7 +151,7 @@ class ProfileMatches:
     def _active(self) -> dict[int, Profile]:
         """By ifindex."""
         found: dict[int, Profile] = {}
-        for ifindex, device in managed_devices(self.manager).items():
+        for ifindex, device in self._devices.items():
             profile = self.by_uuid.get(device.active_profile or "")
             if profile is not None:
                 found[ifindex] = profile

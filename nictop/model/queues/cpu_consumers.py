@@ -6,7 +6,6 @@ Reads nothing; takes the threads of the inventory and their shares of the last i
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -14,10 +13,11 @@ from nictop.model.parts import threads_of
 from nictop.model.rates.links import sum_known
 from nictop.model.rates.load import ThreadShare
 from nictop.model.snapshot import Snapshot
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Thread
 
-_OWNER = re.compile(r"vhost-(\d{1,9})")
+_OWNER = pattern(r"vhost-(\d{1,9})")
 """drivers/vhost/vhost.c names its thread after the process that owns the device."""
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
 
@@ -40,7 +41,7 @@ class CounterName:
 
 
 def _names(*rows: tuple[str, Side, Quantity]) -> tuple[CounterName, ...]:
-    return tuple(CounterName(re.compile(pattern), side, what) for pattern, side, what in rows)
+    return tuple(CounterName(pattern(text), side, what) for text, side, what in rows)
 
 
 def _rx_and_tx(packets: str, size: str, *drops: tuple[str, Side]) -> tuple[CounterName, ...]:
@@ -52,11 +53,11 @@ def _rx_and_tx(packets: str, size: str, *drops: tuple[str, Side]) -> tuple[Count
             (packets.format(direction), direction, "packets"),
             (size.format(direction), direction, "bytes"),
         ]
-    return _names(*rows, *((pattern, direction, "drops") for pattern, direction in drops))
+    return _names(*rows, *((text, direction, "drops") for text, direction in drops))
 
 
 def _section(names: str, side: Side, what: Quantity) -> CounterName:
-    return CounterName(re.compile(names), side, what, section=True)
+    return CounterName(pattern(names), side, what, section=True)
 
 
 _INTEL = _rx_and_tx(r"{}_queue_(\d+)_packets", r"{}_queue_(\d+)_bytes")
@@ -140,7 +141,7 @@ _HEADERS: dict[str, Side] = {"Rx Queue#": "rx", "Tx Queue#": "tx"}
 """Section headers of vmxnet3: counters whose value is the queue number. They are in the order of
 the queues."""
 
-_INDENT = re.compile(r" *")
+_INDENT = pattern(r" *")
 SECTION_INDENT = 2
 """Blanks before the names of a section. Names with more are parts of the one above (`` giant
 hdr``), names with fewer end the section (``tx timeout count``)."""

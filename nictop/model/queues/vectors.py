@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 
 Direction = Literal["rx", "tx", "both"]
@@ -49,9 +50,7 @@ _Row = tuple[str, Direction, Role] | tuple[str, Direction, Role, int]
 
 def _schemes(source: str, *rows: _Row) -> tuple[Scheme, ...]:
     return tuple(
-        Scheme(
-            re.compile(row[0], re.DOTALL), row[1], row[2], source, row[3] if len(row) == 4 else 0
-        )
+        Scheme(pattern(row[0], re.DOTALL), row[1], row[2], source, row[3] if len(row) == 4 else 0)
         for row in rows
     )
 

@@ -58,10 +58,12 @@ def _cpu_shares(old: tuple[int, ...], new: tuple[int, ...], ticks: float) -> Cpu
     """Shares of one CPU; None when no tick has passed, or more than the elapsed time (the CPU was
     offline and its columns jumped). Columns that an old kernel does not have are 0, and so are
     those that decreased (proc(5))."""
-    known = min(len(old), len(new), len(CPU_TIMES))
-    steps = [max(0, new[index] - old[index]) for index in range(known)] + [0] * (
-        len(CPU_TIMES) - known
-    )
+    steps = [now - then for then, now in zip(old, new, strict=False)]
+    known = len(steps)
+    if known != len(CPU_TIMES):
+        steps = (steps + [0] * len(CPU_TIMES))[: len(CPU_TIMES)]
+    if min(steps) < 0:
+        steps = [max(0, step) for step in steps]
     user, nice, system, idle, iowait, irq, softirq, steal, guest, guest_nice = steps
     guest = min(guest, user)
     guest_nice = min(guest_nice, nice)

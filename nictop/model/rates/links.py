@@ -8,6 +8,8 @@ packet and byte counters of the same direction are consistent with that.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from operator import itemgetter
 from typing import Literal, TypeVar
 
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
@@ -162,6 +164,15 @@ class Rates:
     """Received UDP (IPv4) and TCP packets with a wrong checksum; None: not read (no vxlan or geneve
     link)."""
 
+    @cached_property
+    def overloaded_softnet(self) -> dict[int, SoftnetRates]:
+        """Of the CPUs that dropped packets or left some for later: few of a large host."""
+        return {
+            cpu: softnet
+            for cpu, softnet in self.softnet.items()
+            if softnet.dropped or softnet.time_squeeze
+        }
+
 
 def rates(before: Counters, after: Counters, clock_ticks: int) -> Rates | None:
     """Rates between two records of the same boot; `clock_ticks` is USER_HZ. None when hardly any
@@ -284,6 +295,8 @@ _EVENT_INDEXES = tuple(
     LINK_COUNTERS.index(name)
     for name in ("rx_errors", "tx_errors", "rx_dropped", "tx_dropped", "rx_missed_errors")
 )
+_events_of = itemgetter(*_EVENT_INDEXES)
+_NO_EVENTS: list[float | None] = [0.0] * len(_EVENT_INDEXES)
 _NO_RATES = LinkRates(None, None, None, None, None, None, None, None, None)
 
 
@@ -295,10 +308,13 @@ def _link_rates(old: tuple[int, ...], new: tuple[int, ...], elapsed: float) -> L
     tx_packets, tx_bytes = _packets_and_bytes(old, new, _TX_PACKETS, _TX_BYTES)
     if rx_packets is None or rx_bytes is None or tx_packets is None or tx_bytes is None:
         return _NO_RATES  # a reset affects all counters, also those above their old value
-    events = [
-        _per_second(_event_step(old[i], new[i]), elapsed) if i < known else None
-        for i in _EVENT_INDEXES
-    ]
+    if known >= len(LINK_COUNTERS) and _events_of(old) == _events_of(new):
+        events = _NO_EVENTS  # as in nearly every second of nearly every link
+    else:
+        events = [
+            _per_second(_event_step(old[i], new[i]), elapsed) if i < known else None
+            for i in _EVENT_INDEXES
+        ]
     return LinkRates(
         rx_bytes * 8 / elapsed,
         tx_bytes * 8 / elapsed,

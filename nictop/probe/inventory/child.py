@@ -14,6 +14,7 @@ import gc
 import os
 import signal
 import time
+from functools import partial
 
 from nictop.probe.kernel.backports import exit_code
 from nictop.probe.kernel.exits import exit_text
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
 
     from nictop.probe.records import Inventory
 
+    Roots = tuple[str, str]
+
 IDLE_TIMEOUT = 10.0
 """Seconds without CPU use after which the child is killed: a driver that never replies must not
 block the inventory for ever. A child that is only slow, on a host without free CPU, is not killed
 for that."""
-INVENTORY_TIMEOUT = 40.0
-"""Seconds for one inventory, however much CPU it uses."""
+INVENTORY_CPU_SECONDS = 40.0
+"""Of one inventory: on a host with free CPU as many seconds."""
+INVENTORY_TIMEOUT = 160.0
+"""Seconds for one inventory on a host without free CPU, where it gets a quarter of one."""
 MAX_INVENTORY_BYTES = 8 * 1024 * 1024
 """`records.MAX_LINE_BYTES`."""
 INVENTORY_READ_BYTES = 256 * 1024
@@ -82,7 +87,7 @@ class InventoryChild:
             raise
         if self._pid == 0:
             os.close(readable)
-            _run_child(writable, parent, reason, *self._roots, parts=parts)
+            _run_child(writable, parent, reason, now, self._roots, parts=parts)
         os.close(writable)
         os.set_blocking(readable, False)
         self.descriptor, self._kill_reason, self._output = readable, "", bytearray()
@@ -151,15 +156,17 @@ class InventoryChild:
         used = cpu_time(self._pid)
         if used > self._cpu_time:
             self._cpu_time, self._last_active = used, now
-            if now < self.deadline():
+            if now < self.deadline() and used < INVENTORY_CPU_SECONDS:
                 return False
-        late = now >= self.started + INVENTORY_TIMEOUT
-        self._signal(
-            f"not complete after {INVENTORY_TIMEOUT:g} s"
-            if late
-            else f"no progress for {IDLE_TIMEOUT:g} s"
-        )
+        self._signal(self._why_overdue(now))
         return True
+
+    def _why_overdue(self, now: float) -> str:
+        if self._cpu_time >= INVENTORY_CPU_SECONDS:
+            return f"not complete after {INVENTORY_CPU_SECONDS:g} s of CPU time"
+        if now >= self.started + INVENTORY_TIMEOUT:
+            return f"not complete after {INVENTORY_TIMEOUT:g} s"
+        return f"no progress for {IDLE_TIMEOUT:g} s"
 
     def reap(self) -> None:
         """Collect the exit status, without blocking, of a killed child that was blocked in the
@@ -206,7 +213,7 @@ def cpu_time(pid: int) -> float:
 
 
 def _run_child(
-    writable: int, parent: int, reason: str, sys_root: str, proc_root: str, *, parts: bool
+    writable: int, parent: int, reason: str, started: float, roots: Roots, *, parts: bool
 ) -> NoReturn:
     """Main function of the child: write the lines, or the text of an exception and exit with status
     1."""
@@ -221,7 +228,7 @@ def _run_child(
         ) as null:  # output of a library must not get into the protocol
             os.dup2(null.fileno(), 1)
         gc.disable()
-        text = _inventory_lines(reason, sys_root, proc_root, writable if parts else -1)
+        text = _inventory_lines(reason, started, roots, writable if parts else -1)
         store_byte_code()
         status = 0
     except BaseException as error:
@@ -238,7 +245,7 @@ def _write_line(writable: int, text: str) -> None:
         data = data[os.write(writable, data) :]
 
 
-def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1) -> str:
+def _inventory_lines(reason: str, started: float, roots: Roots, parts: int = -1) -> str:
     """The two lines of the complete inventory; those of its parts are written to the descriptor
     `parts`."""
     import json
@@ -255,13 +262,15 @@ def _inventory_lines(reason: str, sys_root: str, proc_root: str, parts: int = -1
         )
         return f"{targets_line(inventory)}\n{inventory_line}"
 
+    sys_root, proc_root = roots
+    take = partial(take_inventory, reason, sys=sys_root, proc=proc_root, started=started)
     if parts < 0:
-        return lines(take_inventory(reason, sys=sys_root, proc=proc_root))
+        return lines(take())
 
     def write_part(inventory: Inventory) -> None:
         _write_line(parts, f"{lines(inventory)}\n")
 
-    return lines(take_inventory(reason, sys=sys_root, proc=proc_root, part=write_part))
+    return lines(take(part=write_part))
 
 
 def _die_with(parent: int) -> None:

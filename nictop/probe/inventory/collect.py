@@ -185,19 +185,23 @@ def take_inventory(
     run: str = "/run",
     usr: str = "/usr",
     var: str = "/var",
+    started: float | None = None,
     part: Callable[[Inventory], None] | None = None,
 ) -> Inventory:
     """The complete inventory. Never raises.
 
     `reason`: start, request, event or re-scan. `part` is called with an incomplete inventory before
-    the sources in `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`. The
-    other parameters are the roots of the file system.
+    the sources in `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`.
+    `started`: its time (CLOCK_MONOTONIC; None: now). On a host without free CPU a process begins to
+    read seconds after its start, and an event in between counts as not read. The other parameters
+    are the roots of the file system.
     """
-    started, wall, cpu = time.monotonic(), time.time(), time.process_time()
+    now, wall, cpu = time.monotonic(), time.time(), time.process_time()
+    started = now if started is None else started
     sources, roots = SourceReader(), InventoryRoots(sys, proc, etc, dev, run, usr, var)
     inventory = Inventory(
         time=started,
-        wall=wall,
+        wall=wall - (now - started),
         took=0.0,
         reason=reason,
         platform=NOTHING_KNOWN,

@@ -44,7 +44,7 @@ MACHINES = {
 }
 """``uname -m`` → AUDIT_ARCH_* (linux/audit.h), numbers, and those of prlimit64 and ioctl."""
 FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR = 0x40086602, 0x401C5820
-"""linux/fs.h"""
+"""linux/fs.h, with _IOW of asm-generic/ioctl.h (mips, powerpc and sparc have another)."""
 POINTER_BYTES = 8
 """A program of 32 bits on these has other numbers."""
 X32_BIT = 0x40000000

@@ -311,6 +311,11 @@ class Pong:
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the ping was read."""
 
 
+MAX_CLOCK_DRIFT = 1e-4
+"""Seconds per second: maximum drift of two clocks that are not stepped (two quartzes of 50 ppm
+each; the kernel's own limit for a correction, MAXFREQ, is 500 ppm and rarely reached)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Clock:
     """Offset between the clocks of two machines, estimated by nictop from a `Pong`."""
@@ -321,4 +326,4 @@ class Clock:
     """Seconds to subtract from a time of the watched machine (CLOCK_MONOTONIC) to get the time on
     nictop's machine."""
     uncertainty: float
-    """Maximum error of the offset in seconds: half of the shortest round trip."""
+    """Maximum error of the offset in seconds: half of a round trip, and the drift since."""

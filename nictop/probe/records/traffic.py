@@ -44,7 +44,7 @@ class TrafficRequest:
     work: run a command until its end, stop or `deadline` ("work", twice; then "exit"); only by a
     probe with ``--allow-workload``."""
     role: Literal["server", "client"] | None = None
-    generator: Literal["iperf3", "builtin"] | None = None
+    generator: Literal["iperf3", "builtin", "ntttcp"] | None = None
     arguments: tuple[str, ...] = ()
     """Options of the generator without its name, role, port and address, which the probe adds.
     iperf3: only those allowed by `traffic.iperf3`; builtin, and floor: those of
@@ -135,6 +135,10 @@ class TrafficTools:
     """/proc/sys/net/ipv4/tcp_congestion_control: the default."""
     cpus: tuple[int, ...] = ()
     """Ids of the CPUs on which the probe and its children may run."""
+    ntttcp_path: str | None = None
+    """Of ntttcp; None: not found in PATH, or not reported by an older probe."""
+    ntttcp_version: str = ""
+    """The first line of ``ntttcp -h``."""
     firewalls: Firewalls | None = None
     """Firewalls that may block a client; None: not reported by an older probe."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
@@ -265,10 +269,37 @@ class WorkloadConnection:
 
 
 @dataclass(frozen=True, slots=True)
-class WorkloadReport:
-    """A command of the user: that it began, and how it ended."""
+class StorageActivity:
+    """What a block device, or the NFS mounts of a server, did in some seconds, of all processes of
+    the host."""
 
-    state: Literal["began", "ended"]
+    name: str
+    """``nbd0``; of NFS the server."""
+    kind: Literal["block", "nfs"]
+    seconds: float
+    reads: int = 0
+    """Requests that were completed."""
+    writes: int = 0
+    read_bytes: int = 0
+    """nfs: with the headers of RPC."""
+    written_bytes: int = 0
+    read_seconds: float = 0.0
+    """Of all reads together: block: from the request until it was completed, nfs: until the reply
+    (rtt)."""
+    write_seconds: float = 0.0
+    busy: float | None = None
+    """Share of 1 of the time with a request in flight; None: not counted."""
+    slowest_read: float | None = None
+    """Seconds that a read took on average in the slowest second; None: none was read, or it is of
+    one interval."""
+    slowest_write: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """A command of the user: that it began, what storage does meanwhile, and how it ended."""
+
+    state: Literal["began", "running", "ended"]
     pid: int
     """Of its shell."""
     time: float
@@ -298,6 +329,8 @@ class WorkloadReport:
     threads_seconds: float = 0.0
     threads_unreadable: Unreadable | None = None
     """ended: why some may be missing."""
+    storage: tuple[StorageActivity, ...] = ()
+    """running: since the last report; ended: of the whole time; those with most requests first."""
     stdout: str = ""
     """ended: the end of its standard output."""
     stderr: str = ""

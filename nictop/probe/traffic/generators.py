@@ -306,6 +306,9 @@ class Generators:
                 *iperf3_arguments(command.role, command.port, command.address, command.arguments),
             ]
             program = argv
+        elif command.generator == "ntttcp":
+            argv = ntttcp_command(command)
+            program = argv
         else:
             from nictop.probe.traffic.builtin.options import parse_options
 
@@ -404,7 +407,9 @@ class Generators:
             generator.next_sockets += command.interval * (
                 1 + int((now - generator.next_sockets) / command.interval)
             )
-            sockets, unreadable = self._diagnosis.read((child.pid,), command.port)
+            sockets, unreadable = self._diagnosis.read(
+                (child.pid,), command.port, last_port(command)
+            )
             if unreadable is not None:
                 generator.next_sockets = None
             if sockets or unreadable is not None:
@@ -495,6 +500,26 @@ class Generators:
         self, name: str, kind: str, now: float, *, droppable: bool = False, **fields: object
     ) -> None:
         self._report({"time": now, "id": name, "kind": kind, **fields}, droppable=droppable)
+
+
+def ntttcp_command(command: TrafficCommand) -> list[str]:
+    """Raises ValueError."""
+    from nictop.probe.traffic.ntttcp import find_ntttcp, ntttcp_arguments
+
+    path = find_ntttcp()
+    if path is None:
+        raise ValueError("ntttcp is not installed")
+    arguments = ntttcp_arguments(command.role, command.port, command.address, command.arguments)
+    return [path, *arguments]
+
+
+def last_port(command: TrafficCommand) -> int:
+    """Of the connections of a generator: ntttcp has a port for each stream."""
+    if command.generator != "ntttcp":
+        return command.port
+    from nictop.probe.traffic.ntttcp import ntttcp_ports
+
+    return min(command.port + ntttcp_ports(command.arguments) - 1, 65535)
 
 
 def _unanswered_text(generator: Generator, label: str, code: int) -> str:

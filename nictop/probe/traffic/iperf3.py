@@ -56,8 +56,13 @@ EXTRA_DIRECTORIES = (
 
 def find_iperf3() -> str | None:
     """Path of the first executable iperf3; None: not installed."""
+    return find_program("iperf3")
+
+
+def find_program(name: str) -> str | None:
+    """Path of the first executable of this name; None: not installed."""
     for directory in [*os.get_exec_path(), *EXTRA_DIRECTORIES]:
-        path = os.path.join(directory, "iperf3")
+        path = os.path.join(directory, name)
         if os.path.isabs(path) and os.path.isfile(path) and os.access(path, os.X_OK):
             return path
     return None

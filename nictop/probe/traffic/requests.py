@@ -142,7 +142,7 @@ class TrafficCommand:
 
     def _check_start(self, request: Mapping[str, object]) -> None:
         self.role = _one_of(request, "role", ("server", "client"))
-        self.generator = _one_of(request, "generator", ("iperf3", "builtin"))
+        self.generator = _one_of(request, "generator", ("iperf3", "builtin", "ntttcp"))
         self.arguments = _arguments(request)
         port = request.get("port")
         if type(port) is not int or not 0 < port < 65536:

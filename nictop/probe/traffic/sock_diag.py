@@ -87,11 +87,11 @@ class SocketDiagnosis:
         self._netlink: netlink.NetlinkSocket | None = None
 
     def read(
-        self, pids: Iterable[int], port: int
+        self, pids: Iterable[int], port: int, last: int = 0
     ) -> tuple[list[SocketFields], dict[str, str] | None]:
-        """(connections of `pids` with `port` at either end, by inode; fields of
-        `records.Unreadable` when they could not be read). Listening sockets are not included. Never
-        raises OSError."""
+        """(connections of `pids` with `port`, or one up to `last`, at either end, by inode;
+        fields of `records.Unreadable` when they could not be read). Listening sockets are not
+        included. Never raises OSError."""
         inodes = {inode for pid in pids for inode in read_socket_inodes(pid, self._proc)}
         if not inodes:
             return [], None
@@ -100,7 +100,9 @@ class SocketDiagnosis:
             if self._netlink is None:
                 self._netlink = netlink.NetlinkSocket(NETLINK_SOCK_DIAG, timeout=1.0)
             for family in (socket.AF_INET, socket.AF_INET6):
-                for _, body in self._netlink.dump(SOCK_DIAG_BY_FAMILY, dump_request(family, port)):
+                for _, body in self._netlink.dump(
+                    SOCK_DIAG_BY_FAMILY, dump_request(family, port, last)
+                ):
                     fields = parse_socket(body)
                     if fields is not None and fields["inode"] in inodes:
                         found[fields["inode"]] = fields
@@ -149,22 +151,22 @@ def parse_socket_link(target: str) -> int:
     return int(digits)
 
 
-def dump_request(family: int, port: int) -> bytes:
+def dump_request(family: int, port: int, last: int = 0) -> bytes:
     """Payload of SOCK_DIAG_BY_FAMILY: TCP sockets of one family whose source or destination port is
-    `port`.
+    `port`, or one up to `last`.
 
     The filter is S_GE and S_LE, or D_GE and D_LE; comparison for equality exists since Linux 4.16
     only. A jump to the end of the program accepts, 4 bytes further rejects. The kernel allows `no`
     only to go where a chain of `yes` leads, hence JMP.
     """
     operation = INET_DIAG_BC_OP.pack
-    operand = operation(0, 0, port)
+    first, end = operation(0, 0, port), operation(0, 0, max(port, last))
     program = (
-        operation(INET_DIAG_BC_S_GE, 8, 20) + operand
-        + operation(INET_DIAG_BC_S_LE, 8, 12) + operand
+        operation(INET_DIAG_BC_S_GE, 8, 20) + first
+        + operation(INET_DIAG_BC_S_LE, 8, 12) + end
         + operation(INET_DIAG_BC_JMP, 4, 20)
-        + operation(INET_DIAG_BC_D_GE, 8, 20) + operand
-        + operation(INET_DIAG_BC_D_LE, 8, 12) + operand
+        + operation(INET_DIAG_BC_D_GE, 8, 20) + first
+        + operation(INET_DIAG_BC_D_LE, 8, 12) + end
     )  # fmt: skip
     extensions = 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1)
     request = INET_DIAG_REQ_V2.pack(family, socket.IPPROTO_TCP, extensions, STATE_MASK)

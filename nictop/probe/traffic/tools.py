@@ -1,9 +1,9 @@
-"""Traffic generators of a host: iperf3 with version and options, congestion controls, CPUs,
+"""Traffic generators of a host: iperf3 with version and options, ntttcp, congestion controls, CPUs,
 firewalls.
 
-Runs ``iperf3 --version`` and ``iperf3 --help``, reads net.ipv4.tcp_*congestion_control and
-`firewalls`; yields `records.TrafficTools`. Runs in a child process of the probe, because a program
-with that name may hang.
+Runs ``iperf3 --version``, ``iperf3 --help`` and ``ntttcp -h``, reads
+net.ipv4.tcp_*congestion_control and `firewalls`; yields `records.TrafficTools`. Runs in a child
+process of the probe, because a program with that name may hang.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from nictop.probe.kernel.sysfs import printable_path, read_text
 from nictop.probe.records import TrafficTools, Unreadable
 from nictop.probe.traffic.firewalls import read_firewalls
 from nictop.probe.traffic.iperf3 import find_iperf3
+from nictop.probe.traffic.ntttcp import find_ntttcp
 
 IPERF3_TIMEOUT, MAX_IPERF3_SECONDS = 2.0, 6.0
 """Seconds for each of the two calls, on an idle and on a busy host."""
+MAX_BANNER_CHARS = 80
 MAX_HELP_BYTES = 64 * 1024
 LONG_OPTION = pattern(r"(?<![\w-])--[a-z0-9][a-z0-9-]+")
 CONGESTION_CONTROL_FILES = {
@@ -37,18 +39,27 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
     version = ""
     options: tuple[str, ...] = ()
     if path is not None:
-        output = _run_iperf3(path, "--version")
+        output = _run_tool(path, "--version")
         if isinstance(output, str) and output.startswith("iperf 3"):
             version = output
         else:
             unreadable["version"] = (
                 output if isinstance(output, Unreadable) else _not_iperf3(path, output)
             )
-        help_text = _run_iperf3(path, "--help") if version else ""
+        help_text = _run_tool(path, "--help") if version else ""
         if isinstance(help_text, Unreadable):
             unreadable["options"] = help_text
         else:
             options = parse_options(help_text)
+    ntttcp, ntttcp_version = find_ntttcp(), ""
+    if ntttcp is not None:
+        banner = _run_tool(ntttcp, "-h")
+        if isinstance(banner, str) and banner.startswith("NTTTCP for Linux"):
+            ntttcp_version = banner.partition("\n")[0][:MAX_BANNER_CHARS]
+        else:
+            unreadable["ntttcp_version"] = (
+                banner if isinstance(banner, Unreadable) else _not_ntttcp(ntttcp)
+            )
     congestion = {}
     for field, name in CONGESTION_CONTROL_FILES.items():
         text = read_text(f"{proc}/sys/net/ipv4/{name}")
@@ -63,6 +74,8 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
         allowed_congestion_controls=congestion["allowed_congestion_controls"],
         congestion_control="".join(congestion["congestion_control"][:1]),
         cpus=tuple(sorted(os.sched_getaffinity(0))),
+        ntttcp_path=None if ntttcp is None else printable_path(ntttcp),
+        ntttcp_version=ntttcp_version,
         firewalls=read_firewalls(proc),
         unreadable=unreadable,
     )
@@ -73,7 +86,7 @@ def parse_options(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(LONG_OPTION.findall(text)))
 
 
-def _run_iperf3(path: str, option: str) -> str | Unreadable:
+def _run_tool(path: str, option: str) -> str | Unreadable:
     program = f"{printable_path(path)} {option}"
     try:
         _, output = program_output(
@@ -84,6 +97,10 @@ def _run_iperf3(path: str, option: str) -> str | Unreadable:
     except (OSError, subprocess.SubprocessError) as error:
         return Unreadable("failed", f"{program}: {error}")
     return output[:MAX_HELP_BYTES].decode("utf-8", "replace").strip()
+
+
+def _not_ntttcp(path: str) -> Unreadable:
+    return Unreadable("malformed", f"{printable_path(path)} -h is not that of ntttcp for Linux")
 
 
 def _not_iperf3(path: str, output: str) -> Unreadable:

@@ -21,6 +21,7 @@ import time
 from collections import deque
 
 from nictop.probe.kernel.pdeathsig import set_parent_death_signal
+from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.workload.connections import WorkloadConnections
 from nictop.probe.workload.processes import (
     MARK,
@@ -30,6 +31,7 @@ from nictop.probe.workload.processes import (
     end_all,
     reap,
 )
+from nictop.probe.workload.storage import WorkloadStorage
 from nictop.probe.workload.threads import WorkloadThreads
 
 TYPE_CHECKING = False
@@ -59,6 +61,8 @@ noticed at once."""
 READ_SECONDS, MAX_CPU_SHARE = 0.5, 0.02
 """Between two readings of its processes and connections, or more, so that they use at most that
 share of a core."""
+STORAGE_SECONDS = 1.0
+"""Between two readings of block devices and NFS."""
 LEFT_SECONDS = 0.2
 """For children to end after the command itself, before they count as left running."""
 
@@ -104,12 +108,16 @@ class Supervisor:
         self._started = self._ended = 0.0
         self._next_read = 0.0
         """Of its processes and connections."""
+        self._storage = WorkloadStorage(proc)
+        self._next_storage = 0.0
 
     def run(self) -> None:
         wakeup = self._install_handlers()
         become_subreaper()
         self._connections.read(())
         self._started = time.monotonic()
+        self._storage.begin(self._started)
+        self._next_storage = self._started + STORAGE_SECONDS
         self._pid = self._start()
         self._threads = WorkloadThreads(self._pid, self._proc)
         self._threads.begin()
@@ -172,7 +180,10 @@ class Supervisor:
                 self._read_connections()
             if now >= self._threads.next_read:
                 self._threads.read()
+            if now >= self._next_storage:
+                self._report_storage(now)
             due = min(self._next_read, self._threads.next_read, deadline, now + POLL_SECONDS)
+            due = min(due, self._next_storage)
             timeout = due - time.monotonic()
             for descriptor, _ in poll.poll(max(0.0, timeout) * 1000):
                 if descriptor == wakeup:
@@ -195,6 +206,13 @@ class Supervisor:
         self._connections.read(pids)
         cost = time.process_time() - cpu_before
         self._next_read = time.monotonic() + max(READ_SECONDS, cost / MAX_CPU_SHARE)
+
+    def _report_storage(self, now: float) -> None:
+        self._next_storage = now + STORAGE_SECONDS
+        activities = self._storage.interval(now)
+        if activities:
+            report = {"state": "running", "pid": self._pid, "time": now, "storage": activities}
+            self._send(report)
 
     def _read_output(self, descriptor: int) -> bool:
         """False: it is at its end, and closed."""
@@ -253,6 +271,7 @@ class Supervisor:
             "connections": self._connections.report(),
             "unreadable": self._connections.unreadable,
             **self._threads.report(),
+            "storage": self._storage.total(self._ended),
             "stdout_bytes": self._tails["stdout"].total,
             "stderr_bytes": self._tails["stderr"].total,
         }
@@ -273,7 +292,7 @@ def with_output(report: dict[str, Any], stdout: Tail, stderr: Tail) -> dict[str,
     most = MAX_OUTPUT_BYTES
     while True:
         found = dict(report, stdout=stdout.text(most), stderr=stderr.text(most))
-        if len(json.dumps(found)) <= MAX_REPORT_BYTES:
+        if len(json.dumps(found, default=field_mapping)) <= MAX_REPORT_BYTES:
             return found
         most //= 2
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.chain import ChainState, Step
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_read_whole
 from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.host_document import rows_of_nics
 from nictop.rules.by_device import DeviceFindings, findings_of
@@ -46,7 +46,8 @@ def _chains(snapshot: Snapshot, findings: DeviceFindings) -> Iterator[ChainDocum
     for row in rows_of_nics(snapshot):
         if not has_chain(row):
             continue
-        chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
+        own, is_read = findings_of(row, findings), is_read_whole(snapshot)
+        chain = nic_chain(row.link, row.pci, snapshot, own, is_checked=is_read)
         steps = tuple(
             StepDocument(
                 step.step, step.state, step.text, tuple(finding.rule for finding in step.findings)

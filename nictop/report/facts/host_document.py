@@ -22,7 +22,7 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.place import has_place, place_of
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
-from nictop.model.snapshot import Snapshot, outdated_text, recorded_age_text
+from nictop.model.snapshot import Snapshot, is_read_whole, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import count_noun, kernel_text, recorded_text
 from nictop.model.virtual_chain import is_own_veth
@@ -185,7 +185,8 @@ def device_section(
     """The chain of a NIC, all facts of one device, its place, and the queues of a netdev."""
     blocks: list[Block] = []
     if findings is not None and has_chain(row):
-        chain = nic_chain(row.link, row.pci, snapshot, findings_of(row, findings))
+        own, is_read = findings_of(row, findings), is_read_whole(snapshot)
+        chain = nic_chain(row.link, row.pci, snapshot, own, is_checked=is_read)
         blocks.append(chain_block(chain))
     blocks += map(section_facts, link_facts(row, snapshot))
     if has_place(row, snapshot):

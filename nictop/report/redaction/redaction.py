@@ -62,7 +62,7 @@ DIGITS: dict[str, Kind] = {"uuid": "uuid", "digest": "digest"}
 """Kind of a match → kind of the name."""
 NO_FIELD, HOST_FIELD = ("", ""), ("Place", "host")
 RUN_FACTS = ("Result", "facts")
-UNCHANGED_FACTS = ("version", "firmware", "kernel", "iperf3", "distribution")
+UNCHANGED_FACTS = ("version", "firmware", "kernel", "iperf3", "ntttcp", "distribution")
 """Ends of the keys of facts about a run that have no names."""
 MACHINE_PORT = "vnic"
 """Kind of a link that is named after a virtual machine."""

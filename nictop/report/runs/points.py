@@ -45,19 +45,16 @@ class SetUpPoint:
     """Value of the varied parameter; "": none was varied."""
     runs: tuple[StoredRun, ...]
     """In order, failed ones included."""
+    measures: tuple[Measure, ...]
+    """The figures of the experiment, the deciding one first: the same for all of its set-ups."""
     spreads: tuple[Spread | None, ...]
     """Of each of `measures`, of the completed runs; None: there are none."""
     of_ceiling: float | None
     """Median of goodput / ceiling; None: no ceiling is known."""
     costs: tuple[tuple[str, str, Spread | None], ...]
-    """(role, host, CPU cost in `cost_unit`)"""
+    """(role, host, CPU cost in `cost_unit`) of all hosts of the experiment."""
     unranked: tuple[str, ...]
     """Why some of the runs may not be compared with others; each reason once."""
-
-    @property
-    def measures(self) -> tuple[Measure, ...]:
-        """The figures of its runs, the deciding one first."""
-        return measures_of(self.runs[0].result)
 
     @property
     def main(self) -> Spread | None:
@@ -84,20 +81,37 @@ def set_up_points(runs: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
     runs_of: dict[tuple[str, str], list[StoredRun]] = {}
     for run in runs:
         runs_of.setdefault((run.group, run.value), []).append(run)
-    return tuple(_point(group, value, members) for (group, value), members in runs_of.items())
+    measures = _measures(runs)
+    hosts = tuple({(load.role, load.host): None for run in runs for load in run.result.hosts})
+    return tuple(
+        _point(group, value, members, measures, hosts)
+        for (group, value), members in runs_of.items()
+    )
 
 
-def _point(group: str, value: str, runs: Sequence[StoredRun]) -> SetUpPoint:
+def _measures(runs: Sequence[StoredRun]) -> tuple[Measure, ...]:
+    """A run that failed has no figure of its command."""
+    completed = (run for run in runs if run.result.failure is None)
+    return measures_of(next(completed, runs[0]).result) if runs else ()
+
+
+def _point(
+    group: str,
+    value: str,
+    runs: Sequence[StoredRun],
+    measures: tuple[Measure, ...],
+    hosts: Iterable[tuple[str, str]],
+) -> SetUpPoint:
     completed = [run.result for run in runs if run.result.failure is None]
     shares = [result.of_ceiling for result in completed if result.of_ceiling is not None]
-    measures = measures_of(runs[0].result)
     return SetUpPoint(
         group,
         value,
         tuple(runs),
+        measures,
         tuple(_known_spread(map(measure.value, completed)) for measure in measures),
         median(shares) if shares else None,
-        tuple(_costs(runs, completed)),
+        tuple(_costs(hosts, completed)),
         tuple(dict.fromkeys(_reasons_against_ranking(runs))),
     )
 
@@ -108,13 +122,11 @@ def _known_spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def _costs(
-    runs: Sequence[StoredRun], completed: Sequence[Result]
+    hosts: Iterable[tuple[str, str]], completed: Sequence[Result]
 ) -> Iterator[tuple[str, str, Spread | None]]:
-    """(role, host, CPU cost) of every host of the runs; the cost is that of the completed ones."""
-    costs: dict[tuple[str, str], list[float | None]] = {}
-    for run in runs:
-        for load in run.result.hosts:
-            costs.setdefault((load.role, load.host), [])
+    """(role, host, CPU cost) of every one of the `hosts`; the cost is that of the completed
+    runs."""
+    costs: dict[tuple[str, str], list[float | None]] = {place: [] for place in hosts}
     for result in completed:
         for load in result.hosts:
             costs[load.role, load.host].append(_cost(load))

@@ -16,7 +16,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.probe.kernel.exits import signal_text
-from nictop.probe.records import PathTest
+from nictop.probe.records import PathTest, StorageActivity
 from nictop.rules.wording import headline
 from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.failures import Failure
@@ -32,13 +32,14 @@ from nictop.traffic.results.measures import figure_text
 from nictop.traffic.results.path_proof import ProofVerdict
 from nictop.traffic.results.result import Flow, Result, SocketFigures, is_same_time
 from nictop.traffic.results.transactions import NEAR_FLOOR, Floor, IdlePhase, TransactionFigures
-from nictop.traffic.results.workload import NicTraffic, TrafficPeer, WorkloadFigures
+from nictop.traffic.results.workload import GuestFigures, NicTraffic, TrafficPeer, WorkloadFigures
 
 Kind = Literal[
     "event", "failed", "type", "goodput", "ceiling", "sender", "held back", "client", "server",
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
     "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
+    "foreign client", "storage", "guest",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -55,6 +56,7 @@ KIND_LABELS: dict[str, str] = {
     "cpu time": "processes",
     "connections": "whose",
     "foreign": "server",
+    "foreign client": "client",
 }
 """Labels that differ from the kind, which is also a code in JSON."""
 
@@ -86,8 +88,10 @@ FIREWALLS = ("firewall-cmd", "ufw", "nft")
 MAX_SIGNIFICANT = 999.5
 """From here on three digits are no whole number."""
 MAX_NICS_IN_SENTENCE, MAX_PEERS_IN_SENTENCE, MAX_OUTPUT_LINES = 4, 3, 6
+MAX_DEVICES_IN_RESULT = 4
 MIN_REST_SHARE = 0.01
 REPORTED = " (reported by iperf3)"
+ACKNOWLEDGED = " (acknowledged by its TCP)"
 NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
 MAX_SECONDS_APART = 0.02
 """Share by which the seconds of both ends differ before they are named: then the rates cannot be
@@ -245,6 +249,8 @@ def hosts_text(plan: RunPlan) -> str:
 def workload_plan_text(plan: RunPlan) -> str:
     """``fio job.fio, value 4K``; ``measured by hand``"""
     parts = [clean(plan.workload) or TEST_TEXTS[plan.test]]
+    if plan.guest:
+        parts.insert(0, f"guest {clean(plan.guest)}")
     if plan.variable_value:
         parts.append(clean(f"{plan.variable_name or 'value'} {plan.variable_value}"))
     return ", ".join(parts)
@@ -265,8 +271,12 @@ def workload_sentences(result: Result) -> Iterator[ResultSentence]:
         yield ResultSentence("figure", f"not known: {clean(figures.no_figure)}")
     for text in _nic_texts(result, figures):
         yield ResultSentence("traffic", text)
+    if figures.guest is not None:
+        yield ResultSentence("guest", _guest_text(result, figures.guest))
     for text in _owner_texts(figures):
         yield ResultSentence("connections", text)
+    for activity in figures.storage[:MAX_DEVICES_IN_RESULT]:
+        yield ResultSentence("storage", storage_text(activity))
     if figures.user_seconds is not None and figures.system_seconds is not None:
         yield ResultSentence("cpu time", _process_text(figures))
 
@@ -304,6 +314,9 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
                 way = "sent" if flow.receiver == NETWORK else "received"
                 rates.append(f"{units.bits_per_second(flow.goodput)} {way}")
         text = f"{clean(chosen.name)}: {_nic_counts(chosen)}"
+        if figures.guest is not None:
+            text = f"{clean(chosen.name)}, as {clean(figures.guest.name)} sees it: "
+            text += _nic_counts(chosen)
         if rates:
             text += f" ({', '.join(rates)}, with headers, over {units.duration(figures.seconds)})"
         yield after_caveat(text, caveat_of(result))
@@ -313,6 +326,29 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
         yield f"other NICs: {'; '.join(listed)}"
     if not figures.nics:
         yield "not known: no counters of its NICs before and after"
+
+
+def _guest_text(result: Result, guest: GuestFigures) -> str:
+    """``win10: 1.10 cores (virtual CPUs 0.80, vhost 0.20, other threads 0.10), 0.12 core per Gb/s;
+    seen from pve only``"""
+    seen = f"seen from {clean(result.plan.client.host)} only: what runs in it is not known"
+    if guest.cores is None:
+        return f"{clean(guest.name)}: its CPU time is not known; {seen}"
+    parts = []
+    for name, cores in (
+        ("virtual CPUs", guest.vcpu),
+        ("vhost", guest.vhost),
+        ("other threads", guest.rest),
+    ):
+        if cores is not None:
+            parts.append(f"{name} {units.significant(cores)}")
+    text = f"{clean(guest.name)}: {units.significant(guest.cores)} cores"
+    if parts:
+        text += f" ({', '.join(parts)})"
+    gigabits = sum(flow.goodput_or_zero for flow in result.flows) / 1e9
+    if gigabits > 0:
+        text += f", {factor_text(guest.cores / gigabits)} core per Gb/s"
+    return f"{text}; {seen}"
 
 
 def _nic_counts(nic: NicTraffic) -> str:
@@ -359,6 +395,34 @@ def _peer_text(peer: TrafficPeer) -> str:
     text = f"{clean(peer.text)}: {units.bytes_(peer.sent + peer.received)}"
     if peer.connections > 1:
         text += f" in {peer.connections} connections"
+    return text
+
+
+def storage_text(activity: StorageActivity) -> str:
+    """``nbd0: 12.0 k reads of 4.00 KiB, 310 µs each (slowest second 1.20 ms); busy 97 %``"""
+    name = clean(activity.name)
+    ways = []
+    for what, count, size, seconds, slowest in (
+        ("read", activity.reads, activity.read_bytes, activity.read_seconds, activity.slowest_read),
+        (
+            "write",
+            activity.writes,
+            activity.written_bytes,
+            activity.write_seconds,
+            activity.slowest_write,
+        ),
+    ):
+        if count:
+            # counted in whole milliseconds of all requests together
+            took = f"less than {units.duration(0.001 / count)}"
+            if seconds > 0:
+                took = units.duration(seconds / count)
+            each = f"{units.bytes_(size / count)}, {took} each"
+            worst = f" (slowest second {units.duration(slowest)})" if slowest else ""
+            ways.append(f"{count_noun(count, what)} of {each}{worst}")
+    text = f"{'NFS ' if activity.kind == 'nfs' else ''}{name}: {', '.join(ways)}"
+    if activity.busy is not None:
+        text += f"; busy {units.percentage(activity.busy)}"
     return text
 
 
@@ -580,7 +644,8 @@ def _limits(result: Result) -> Iterator[ResultSentence]:
 def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
     if _is_foreign(result, flow.receiver):
-        text += REPORTED
+        is_reported = result.plan.foreign_side == "server" and result.plan.generator == "iperf3"
+        text += REPORTED if is_reported else ACKNOWLEDGED
     if flow is result.flows[0]:
         text += _of_requested(result)
     seconds = unplanned_seconds(result, flow)
@@ -617,7 +682,8 @@ def unplanned_seconds(result: Result, flow: Flow) -> float | None:
 
 def _is_foreign(result: Result, host: str) -> bool:
     """The other end, of which only iperf3 tells something."""
-    return result.foreign is not None and host == result.plan.server.host
+    foreign = result.plan.foreign_end
+    return result.foreign is not None and foreign is not None and host == foreign.host
 
 
 def _foreign(result: Result) -> Iterator[ResultSentence]:
@@ -625,10 +691,19 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
     foreign = result.foreign
     if foreign is None or not result.flows or result.failure is not None:
         return
+    address = clean(foreign.address)
+    if foreign.side == "client":
+        text = f"{address}: seen only from outside; its CPU is printed only there"
+        yield ResultSentence("foreign client", f"{text}, its host is not watched")
+        if foreign.differs:
+            differs = "; ".join(map(clean, foreign.differs))
+            told = f"it did another test than was to be typed: {differs}"
+            yield ResultSentence("foreign client", told)
+        return
     cpu = "its CPU is not reported"
     if foreign.cpu is not None:
         cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
-    text = f"{clean(foreign.address)}: {cpu}; its host is not watched"
+    text = f"{address}: {cpu}; its host is not watched"
     yield ResultSentence("foreign", text)
 
 

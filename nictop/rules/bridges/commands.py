@@ -7,11 +7,11 @@ bridge-utils-interfaces(5) bridge-vids.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from nictop.model.devices.bridges import default_pvid, find_vlan, pvid, range_text
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.bridges.attachments import Attachment
@@ -29,8 +29,8 @@ from nictop.rules.fixes.persistence import (
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.subjects import mac_or_placeholder
 
-PROXMOX_VM_TAP = re.compile(r"tap([0-9]{3,9})i([0-9]{1,2})")
-PROXMOX_CONTAINER_VETH = re.compile(r"veth([0-9]{3,9})i([0-9]{1,2})")
+PROXMOX_VM_TAP = pattern(r"tap([0-9]{3,9})i([0-9]{1,2})")
+PROXMOX_CONTAINER_VETH = pattern(r"veth([0-9]{3,9})i([0-9]{1,2})")
 PROXMOX_FIREWALL_PREFIX = "fwpr"
 PROXMOX_MODELS = {
     "virtio_net": "virtio",

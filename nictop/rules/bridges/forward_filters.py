@@ -24,6 +24,7 @@ from nictop.model.devices.forward_filters import (
     routed_refusals,
 )
 from nictop.model.text import units
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PacketChain
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, Skipped
 from nictop.rules.fixes.commands import ManualStep, Step, command, echo, print_lines
@@ -34,7 +35,7 @@ from nictop.rules.subjects import link_finding
 
 USER_CHAIN = "DOCKER-USER"
 """Docker does not change it, and packets come to it first."""
-DOCKER_BRIDGE = re.compile(r"docker0|docker_gwbridge|br-[0-9a-f]{12}")
+DOCKER_BRIDGE = pattern(r"docker0|docker_gwbridge|br-[0-9a-f]{12}")
 NEEDS_CALLS = (
     "KUBE-",
     "cali-",
@@ -50,7 +51,7 @@ NEEDS_CALLS = (
 """Begin the names of chains of programs that need bridged frames in iptables: kube-proxy and its
 networks, the firewall of Proxmox, security groups of OpenStack, filters of libvirt."""
 MAX_NAMED = 4
-NFT_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_/.-]{0,63}")
+NFT_NAME = pattern(r"[A-Za-z_][A-Za-z0-9_/.-]{0,63}")
 """Names that nft takes without quotes."""
 SYSCTL_FILE = "/etc/sysctl.d/90-bridge-netfilter.conf"
 UDEV_FILE = "/etc/udev/rules.d/99-bridge-netfilter.rules"

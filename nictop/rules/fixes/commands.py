@@ -7,15 +7,15 @@ shell or a person can do is a `ManualStep`. Text is made where a line is shown: 
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from shlex import quote
 
 from nictop.model.text.terminal import is_clean
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 
-PLACEHOLDER = re.compile(r"<[A-Z][A-Z0-9_./-]*>")
+PLACEHOLDER = pattern(r"<[A-Z][A-Z0-9_./-]*>")
 """What the user must fill in: ``<ADDRESS/PREFIX>``."""
 QUOTING = frozenset("'\"\\")
 

@@ -23,10 +23,10 @@ recognizable, as they run once and end: mlnx_affinity and set_irq_affinity.sh (m
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Literal
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Interrupt, Link
 from nictop.rules.finding import Evidence, Fix
@@ -52,7 +52,7 @@ SYSCONFIG_FAMILIES = ("rhel", "fedora", "centos", "suse", "sles")
 """Distributions whose irqbalance reads /etc/sysconfig/irqbalance; Debian, Ubuntu and upstream:
 /etc/default."""
 UNIT_FOLDER = "/etc/systemd/system"
-SAFE_ACTION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]*")
+SAFE_ACTION = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.:@-]*")
 """Names of handlers without special characters for systemd units and shells."""
 
 READ_ONLY_NOTE = (

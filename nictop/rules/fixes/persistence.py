@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Fix
@@ -27,7 +28,7 @@ from nictop.rules.fixes.persistent_names import link_file_lines, networkmanager_
 from nictop.rules.fixes.stored_settings import other_places
 from nictop.rules.host import HostFacts, lasting_address, link_driver
 
-SAFE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+SAFE_NAME = pattern(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 """Names without special characters for sed, udev rules and file names."""
 ETHTOOL_PATH = "/usr/sbin/ethtool"
 """udev runs programs by their full path; on current distributions /sbin is the same folder."""
@@ -227,8 +228,9 @@ def _is_about(link_file: ConfigurationEntry, link: Link) -> bool:
 
 def stanza_fix(link: Link, stanza: ConfigurationEntry, line: str) -> Fix:
     """One more line below the first ``iface`` line of the link; GNU sed."""
-    pattern = rf"^[[:space:]]*iface[[:space:]][[:space:]]*{escaped_pattern(link.name)}[[:space:]]"
-    insert = f"0,/{pattern}/{{//a\\    {line}"
+    space, name = "[[:space:]]", escaped_pattern(link.name)
+    stanza_start = f"^{space}*iface{space}{space}*{name}{space}"
+    insert = f"0,/{stanza_start}/{{//a\\    {line}"
     return Fix(
         where="here",
         title=f"Store in {stanza.file}",

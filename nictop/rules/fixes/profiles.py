@@ -54,11 +54,11 @@ def bring_up(host: HostFacts, profile: Profile) -> Command:
 
 def global_addresses(link: Link, family: str = "ipv4") -> tuple[Address, ...]:
     """Addresses of global scope."""
-    return tuple(
-        address
-        for address in link.addresses
-        if address.family == family and address.scope == "global"
-    )
+    found = []
+    for address in link.addresses:  # many rules ask for those of all links
+        if address.family == family and address.scope == "global":
+            found.append(address)
+    return tuple(found)
 
 
 def has_address(link: Link) -> bool:

@@ -7,10 +7,10 @@ Documentation/ABI/stable/sysfs-bus-vmbus.
 from __future__ import annotations
 
 import math
-import re
 
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, ManualStep, command, echo, joined, with_undo
@@ -40,7 +40,7 @@ MIN_REMOVALS_PER_HOUR = 3
 MIN_SYNTHETIC_SHARE = 0.2
 """Of the bytes: the first packets of each connection, broadcast and multicast use the synthetic
 path."""
-SYNTHETIC_BYTES = re.compile(r"[rt]x_queue_\d{1,4}_bytes")
+SYNTHETIC_BYTES = pattern(r"[rt]x_queue_\d{1,4}_bytes")
 VF_BYTES = ("vf_rx_bytes", "vf_tx_bytes")
 """Driver counters of hv_netvsc: its queues count the synthetic path only."""
 WSL_KERNEL_SUFFIX = "-microsoft-standard"

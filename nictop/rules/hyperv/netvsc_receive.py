@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.host import HostFacts
 from nictop.rules.hyperv.netvsc import synthetic_links
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
-RELEASE = re.compile(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})(?:-(\d{1,5})[^ ]*\.el7)?", re.ASCII)
+RELEASE = pattern(r"(\d{1,3})\.(\d{1,3})\.(\d{1,4})(?:-(\d{1,5})[^ ]*\.el7)?", re.ASCII)
 FIRST, LAST = (4, 12, 0), (4, 14, 51)
 """Kernels of which the defect is known; whether 4.14.52 to 4.17 of a distribution have the cure is
 not."""

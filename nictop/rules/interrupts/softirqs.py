@@ -213,7 +213,7 @@ def softnet_events(host: HostFacts) -> SoftnetEvents:
     squeezed: dict[int, float] = {}
     for rates in host.window:
         share = rates.elapsed / host.elapsed
-        for cpu, softnet in rates.softnet.items():
+        for cpu, softnet in rates.overloaded_softnet.items():
             if softnet.dropped:
                 dropped[cpu] = dropped.get(cpu, 0.0) + softnet.dropped * share
             if softnet.time_squeeze:

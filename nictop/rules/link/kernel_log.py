@@ -5,9 +5,8 @@ Uses the lines that the probe read from /dev/kmsg; without them the rules are sk
 
 from __future__ import annotations
 
-import re
-
 from nictop.model.kernel_log import Logged, since
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
@@ -24,7 +23,7 @@ from nictop.rules.link.connection_tracking import connection_limit_fixes
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, is_up, link_finding
 
-OWN_ADDRESS = re.compile(
+OWN_ADDRESS = pattern(
     r"(?P<bridge>\S{1,64}): received packet on (?P<link>\S{1,64}) with own address as source "
     r"address"
     r"(?: \(addr:(?P<address>[0-9a-f:]{17}))?"

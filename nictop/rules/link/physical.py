@@ -6,12 +6,12 @@ if_link.h.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
 from nictop.model.text import units
 from nictop.model.text.words import on_off
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -32,7 +32,7 @@ from nictop.rules.subjects import (
     used_links,
 )
 
-MODE = re.compile(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
+MODE = pattern(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
 CRC, FRAME = LINK_COUNTERS.index("rx_crc_errors"), LINK_COUNTERS.index("rx_frame_errors")
 ERRORS = LINK_COUNTERS.index("rx_errors")

@@ -8,12 +8,12 @@ takes rings of 256 to 1024 descriptors (rx_queue_size).
 
 from __future__ import annotations
 
-import re
 from operator import attrgetter
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of
 from nictop.model.text import units
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import LINK_COUNTERS, Link, Thread
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command, echo
@@ -36,7 +36,7 @@ GUEST_CAUSES = (
     "small."
 )
 PROGRAM_CAUSES = "The program that has it open is busy, or does not get CPU time."
-LIBVIRT_TAP = re.compile(r"(vnet|macvtap)\d+")
+LIBVIRT_TAP = pattern(r"(vnet|macvtap)\d+")
 """libvirt numbers its taps in the order in which the guests start."""
 
 
@@ -184,15 +184,14 @@ def _longer_queue(link: Link) -> tuple[Fix, ...]:
 
 
 def _stored_queue_fix(link: Link) -> Fix:
-    name, pattern, note = link.name, link.name, ""
+    name, wildcard, note = link.name, link.name, ""
     numbered = LIBVIRT_TAP.fullmatch(link.name)
     if numbered is not None:
-        name, pattern = numbered[1], f"{numbered[1]}*"
+        name, wildcard = numbered[1], f"{numbered[1]}*"
         note = "libvirt numbers its taps as guests start: this is for all of them."
     file = f"/etc/udev/rules.d/90-{name}-txqueuelen.rules"
-    rule = (
-        f'ACTION=="add", SUBSYSTEM=="net", KERNEL=="{pattern}", ATTR{{tx_queue_len}}="{LONG_QUEUE}"'
-    )
+    links = f'SUBSYSTEM=="net", KERNEL=="{wildcard}"'
+    rule = f'ACTION=="add", {links}, ATTR{{tx_queue_len}}="{LONG_QUEUE}"'
     return Fix(
         "here", "Store in a udev rule", (echo(rule, file),), True, (command("rm", file),), note
     )

@@ -8,12 +8,12 @@ cloud.google.com/vpc/docs/mtu; RFC 2132 (option 26).
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.mss_clamping import reduces_mss
 from nictop.model.devices.offered_mtu import offered_mtu
 from nictop.model.devices.tunnels import HEADERS, devices_below, overhead, underlay, way_out
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link
 from nictop.rules.bridges.attachments import ports_of
 from nictop.rules.finding import Evidence, Finding, Fix
@@ -36,7 +36,7 @@ PORT_KINDS = ("veth", "tun")
 """Ports that lead to containers and guests."""
 LARGEST_MTU_OF_A_NETWORK = 16_000
 """Open vSwitch and others give their tunnels up to 65535: what uses them has an MTU of its own."""
-DOCKER_NETWORK = re.compile(r"br-[0-9a-f]{12}")
+DOCKER_NETWORK = pattern(r"br-[0-9a-f]{12}")
 
 
 @host_rule("warning", needs=("routes", "addresses"), uses=("settings", "filters"))

@@ -50,6 +50,8 @@ class VfConfiguration:
         """The numbers configured for this function; a source with the number in a variable is left
         out. `exactly`: by its name or address; not by its driver, nor by a pattern that is for
         other NICs, too."""
+        if not self.entries and not self.profiles:
+            return []  # as on nearly every host
         links = self.host.links_of_function.get(function.address, ())
         entries = [
             entry

@@ -14,13 +14,14 @@ from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pcie_capacity
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PcieLink, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.interrupt_managers import affinity_fixes, manager_evidence
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.kernel_messages import address_messages, has_pci_nics
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
@@ -31,7 +32,7 @@ from nictop.rules.subjects import (
     link_finding,
 )
 
-BANDWIDTH_MESSAGE = re.compile(
+BANDWIDTH_MESSAGE = pattern(
     r"([0-9]{1,6}\.[0-9]{3}) Gb/s available PCIe bandwidth, limited by (.{1,60}?) at (\S{1,20})"
 )
 """drivers/pci/pci.c, __pcie_print_link_status: the narrowest link on the way to the root."""
@@ -98,17 +99,18 @@ def _has_link_up(host: HostFacts, function: PciFunction) -> bool:
     return any(map(is_up, host.links_of_function[function.address]))
 
 
-def _physical_nics(host: HostFacts) -> list[PciFunction]:
+@once_per_host
+def _physical_nics(host: HostFacts) -> tuple[PciFunction, ...]:
     """Functions of this physical machine with a netdev; (): a guest."""
     if host.is_guest:
-        return []
+        return ()
     found = []
     for function in host.snapshot.pci:
         if function.physical_function is not None or function.driver in PASSTHROUGH_DRIVERS:
             continue
         if function.address in host.links_of_function:
             found.append(function)
-    return found
+    return tuple(found)
 
 
 def _reduced_from(now: float | None, card: float | None, slot: float | None) -> float | None:
@@ -191,9 +193,11 @@ def pcie_bandwidth_is_below_the_port(host: HostFacts) -> Outcomes:
     (pcie_bandwidth_available).
     """
     for function in _physical_nics(host):
-        speed = _port_speed(host, function)
         narrowest = _narrowest_link(host, function)
-        if not speed or narrowest is None or narrowest.capacity * 1000 >= speed:
+        if narrowest is None:
+            continue
+        speed = _port_speed(host, function)
+        if not speed or narrowest.capacity * 1000 >= speed:
             continue
         capacity = f"{narrowest.capacity:.3g} Gb/s"
         source = f"{narrowest.address}: current_link_speed, current_link_width"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from nictop.model.text import units
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import PcieErrors, PciFunction
 from nictop.rules.finding import Evidence, Fix, Severity, WhereToType
@@ -31,7 +32,7 @@ MANY_PER_HOUR = 10.0
 """Corrected errors; single ones are normal."""
 MIN_TOTAL = 100
 """Corrected errors since boot below which their rate is not computed."""
-CORRECTED = re.compile(r"(?<!un)(?<!non-)correct(?:ed|able)\b", re.IGNORECASE)
+CORRECTED = pattern(r"(?<!un)(?<!non-)correct(?:ed|able)\b", re.IGNORECASE)
 """In the severity that a message names. All other messages are about errors that were not
 corrected: "can't recover", "Device recovery failed", "PCI I/O error detected"."""
 HARMLESS_KINDS = frozenset(("UnsupReq",))

@@ -8,12 +8,12 @@ Reads nothing; kernel messages by meaning. A missing driver or firmware file has
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS, is_virtual_function
 from nictop.model.facts.hardware import pci_name
 from nictop.model.kernel_log import Logged
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo, joined
@@ -55,7 +55,7 @@ START_FIXES: dict[str, Fix] = {
     "newer than expected": NEWER_KERNEL,
 }
 """Part of the driver's reason → what helps first."""
-REGISTERS = re.compile(r"(?<!VF )\bBAR [0-5]\b")
+REGISTERS = pattern(r"(?<!VF )\bBAR [0-5]\b")
 """Address range with registers; without the expansion ROM and those of VFs a driver starts."""
 
 

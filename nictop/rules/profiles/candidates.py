@@ -9,14 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence
 from nictop.rules.host import lasting_address, link_driver
 
 MAX_CANDIDATES = 5
-SLOT_NAME = re.compile(r"en(?:p(\d{1,3}))?s(\d{1,4})(?:f(\d{1,3}))?(?:np\d+)?", re.ASCII)
-KERNEL_NAME = re.compile(r"eth(\d{1,4})", re.ASCII)
-ADDRESS = re.compile(r"[0-9a-f]{4,}:([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
+SLOT_NAME = pattern(r"en(?:p(\d{1,3}))?s(\d{1,4})(?:f(\d{1,3}))?(?:np\d+)?", re.ASCII)
+KERNEL_NAME = pattern(r"eth(\d{1,4})", re.ASCII)
+ADDRESS = pattern(r"[0-9a-f]{4,}:([0-9a-f]{2}):([0-9a-f]{2})\.([0-7])")
 Place = tuple[int, int, int]
 """Bus, device and function."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nictop.model.managers.networkmanager_states import (
@@ -13,6 +12,7 @@ from nictop.model.managers.networkmanager_states import (
     UNMANAGED,
 )
 from nictop.model.managers.profile_match import is_disconnected_by_user, is_in_memory
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -42,7 +42,7 @@ from nictop.rules.profiles.nics import (
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
-GENERATED_NAME = re.compile(r"Wired connection \d{1,4}")
+GENERATED_NAME = pattern(r"Wired connection \d{1,4}")
 TEMPORARY = (
     " It is in /run only, from `nmcli con add` or `mod` with --temporary: a reboot deletes it, or "
     "brings back the copy "
@@ -287,7 +287,7 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
         profile = host.profiles.active(link)
         if profile is None or profile.generated or profile.external or profile.controller:
             continue
-        if any(name in profile.id for name in (link.name, *link.altnames)):
+        if link.name in profile.id or any(name in profile.id for name in link.altnames):
             continue
         severity: Severity = "info"
         which = "none"

@@ -7,11 +7,11 @@ Reads nothing. udev(7) NAME, systemd.link(5) MACAddress, netplan(5) match, syste
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nictop.model.managers.configuration import applies, file_and_line
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Step, command
@@ -32,7 +32,7 @@ NAMING_OWNERS = ("udev", "link")
 MATCHING_OWNERS = ("netplan", "networkd", "ifcfg")
 GENERATED_FOLDER = "/run/"
 """Files that netplan writes there say the same as its own."""
-CLOUD_INIT_FILE = re.compile(r".*cloud-init\.yaml")
+CLOUD_INIT_FILE = pattern(r".*cloud-init\.yaml")
 MAX_FINDINGS = 3
 AT_BOOT = "Takes effect at the next boot."
 

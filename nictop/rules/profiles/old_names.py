@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator
 
 from nictop.model.managers.configuration import ADDRESSING, file_and_line
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
@@ -23,11 +23,11 @@ from nictop.rules.profiles.nics import (
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 
-EXACT_NAME = re.compile(r"[^*?\[\]!]+")
-NIC_NAME = re.compile(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
+EXACT_NAME = pattern(r"[^*?\[\]!]+")
+NIC_NAME = pattern(r"(?:en|eth|ib)[a-zA-Z]*[0-9][a-zA-Z0-9]*")
 """Names that udev or the kernel assign to NICs; bridges, bonds and VLANs are created by their
 configuration."""
-USB_NIC_NAME = re.compile(r"enx[0-9a-f]{12}")
+USB_NIC_NAME = pattern(r"enx[0-9a-f]{12}")
 """Name of a USB NIC, by its MAC address; it may be unplugged."""
 FILE_OWNERS = ("netplan", "ifupdown", "networkd", "ifcfg")
 MAX_NAMES = 3

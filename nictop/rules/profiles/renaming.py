@@ -6,8 +6,8 @@ Reads nothing; messages that udev writes to the kernel log.
 from __future__ import annotations
 
 import math
-import re
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import command, print_lines
 from nictop.rules.fixes.persistence import SAFE_NAME
@@ -16,7 +16,7 @@ from nictop.rules.kernel_messages import links_with_messages, message_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding, mac_or_placeholder
 
-NOT_RENAMED = re.compile(
+NOT_RENAMED = pattern(
     r"from '(?P<old>[^']{1,64})' to '(?P<new>[^']{1,64})'(?:: (?P<why>.{1,100}))?"
 )
 

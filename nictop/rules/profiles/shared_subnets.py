@@ -136,11 +136,8 @@ def _by_addresses(host: HostFacts) -> Outcomes:
 
 def _overlaps(host: HostFacts, family: str) -> Iterator[_Overlap]:
     """Of neighbouring subnets, by their first address: each with the widest one before it."""
-    networks = sorted(
-        _networks(host, family), key=lambda network: (network[0], network[1], network[2].ifindex)
-    )
     widest: tuple[int, int, Link] | None = None
-    for start, end, link in networks:
+    for start, end, _, link in sorted(_networks(host, family)):
         if widest is None:
             widest = (start, end, link)
             continue
@@ -160,14 +157,14 @@ def _routes_within(link: Link, overlap: _Overlap) -> Iterator[SubnetRoute]:
             yield route
 
 
-def _networks(host: HostFacts, family: str) -> Iterator[tuple[int, int, Link]]:
-    """(First address, last address, link) of every subnet of a NIC that is up, each once per
-    link."""
+def _networks(host: HostFacts, family: str) -> Iterator[tuple[int, int, int, Link]]:
+    """(First address, last address, ifindex, link) of every subnet of a NIC that is up, each once
+    per link: no two are the same without the link."""
     for link in nics(host):
         if link.carrier is not True:
             continue
         for first, last in _subnets(link, family):
-            yield first, last, link
+            yield first, last, link.ifindex, link
 
 
 def _subnets(link: Link, family: str = "ipv4") -> set[tuple[int, int]]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.managers.profile_match import ETHERNET, INFINIBAND
 from nictop.model.text.units import wall_time_text
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import PciFunction, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo
@@ -23,7 +23,7 @@ MAX_SHOWN = 4
 BOOT_CLOCK_ERROR = 60.0
 """Seconds by which the time of day may have been set after boot."""
 USB_PREFIXES = ("enx", "usb")
-USB_PORT = re.compile(r"u[0-9]")
+USB_PORT = pattern(r"u[0-9]")
 """In names of USB NICs, ``enp0s20f0u1`` (systemd.net-naming-scheme(7)); they are unplugged with a
 dock."""
 MIN_WALL = 1e9

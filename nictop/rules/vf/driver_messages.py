@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from nictop.model.kernel_log import Logged, since
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
 
 MAX_FIXES = 4
-VF_NUMBER = re.compile(r"\bVF[- ]?([0-9]{1,4})\b")
+VF_NUMBER = pattern(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
-ADDRESS_SET = re.compile(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
+ADDRESS_SET = pattern(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
 """igb, ixgbe, i40e and ice, after ``ip link set PF vf N mac …``."""
 
 

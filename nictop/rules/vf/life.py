@@ -7,11 +7,11 @@ interfaces and their numbers change when it is made again.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType, on_peer
 from nictop.rules.fixes.commands import Step, command, joined
@@ -39,12 +39,12 @@ from nictop.rules.vf.facts import (
 
 MIN_RESETS_PER_HOUR = 3
 """Single resets are normal: the PF resets a VF when its settings change."""
-FAILED_REQUEST = re.compile(
+FAILED_REQUEST = pattern(
     r"\bVF[ -]?(?P<vf>\d{1,4})\b.{0,60}?\bopcode (?P<opcode>\d{1,4})"
     r"(?:.{0,40}?(?:retval:?|error) (?P<error>-?\d{1,5}))?"
 )
-UNKNOWN_REQUEST = re.compile(r"\bopcode (?P<opcode>\d{1,4}) from VF\b")
-VF_NUMBER = re.compile(r"\bVF(?: ID)?[ :#-]{0,2}([0-9]{1,4})\b")
+UNKNOWN_REQUEST = pattern(r"\bopcode (?P<opcode>\d{1,4}) from VF\b")
+VF_NUMBER = pattern(r"\bVF(?: ID)?[ :#-]{0,2}([0-9]{1,4})\b")
 REQUESTS = {
     1: "agree on a version",
     2: "reset itself",

@@ -5,11 +5,11 @@ Reads nothing; rules about `VirtualFunction`, `Link` and `ForwardingEntry`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from nictop.model.devices.devlink import is_switchdev
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, VirtualFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, command, echo, with_undo
@@ -18,7 +18,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_up, link_finding
 from nictop.rules.vf.facts import function_of, is_used, own_links, set_vf_fix, vf_name
 
-REPRESENTOR = re.compile(r"(?:c[0-9]{1,3})?pf[0-9]{1,4}vf([0-9]{1,5})")
+REPRESENTOR = pattern(r"(?:c[0-9]{1,3})?pf[0-9]{1,4}vf([0-9]{1,5})")
 """phys_port_name of a VF representor, net/devlink/port.c."""
 LEGACY_SWITCHES = frozenset(("igb", "ixgbe", "i40e", "ice"))
 """Drivers whose embedded switch delivers to the PF only frames for addresses in its table."""

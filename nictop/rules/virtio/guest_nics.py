@@ -6,12 +6,12 @@ so on its command line, nothing is reported.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from nictop.model.guests.owners import guest_text
 from nictop.model.text.words import count_noun
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import GuestNic, HostedGuest, Link
 from nictop.rules.bridges.commands import edit_domain
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -20,12 +20,12 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import BUSY_PACKETS_PER_SECOND, current_packet_rate, link_finding
 
-VIRTIO_MODEL = re.compile(r"virtio-net-[a-z-]+")
-EMULATED_MODELS = re.compile(r"e1000[\w-]*|rtl8139|pcnet|ne2k_pci|i8255\w+|tulip|vmxnet3")
+VIRTIO_MODEL = pattern(r"virtio-net-[a-z-]+")
+EMULATED_MODELS = pattern(r"e1000[\w-]*|rtl8139|pcnet|ne2k_pci|i8255\w+|tulip|vmxnet3")
 """Devices of QEMU that imitate a physical NIC (hw/net). igb is not among them: it is chosen for its
 virtual functions."""
-NIC_NUMBER = re.compile(r"net([0-9]{1,2})")
-GUEST_ID = re.compile(r"[0-9]{1,9}")
+NIC_NUMBER = pattern(r"net([0-9]{1,2})")
+GUEST_ID = pattern(r"[0-9]{1,9}")
 MAX_QUEUES = 8
 """That are proposed for one NIC."""
 RESTART = "Then shut down and start the guest."

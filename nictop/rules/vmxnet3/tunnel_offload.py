@@ -10,12 +10,12 @@ kubespray#7268 and #8992, kubernetes#97283, flannel#1279, deckhouse#10087.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from nictop.model.devices.tunnels import UDP_TUNNELS, devices_below, underlay
 from nictop.model.text import units
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
@@ -42,7 +42,7 @@ ESXI_PORT = 8472
 IANA_PORT = 4789
 VMXNET3_PORTS = (IANA_PORT, ESXI_PORT, 6081)
 OTHER_TUNNELS = ("ipip", "sit", "gre", "gretap")
-KERNEL_WITH_ALL_TUNNELS = re.compile(r"5\.8\.|4\.18\.0-240\.")
+KERNEL_WITH_ALL_TUNNELS = pattern(r"5\.8\.|4\.18\.0-240\.")
 """Releases whose vmxnet3 offloads any tunnel: Linux 5.8, RHEL 8.3."""
 MIN_BYTES, MIN_MEAN_BYTES = 10_000_000, 200
 """Received from a tunnel: more than ARP and ping, so TCP or UDP passes."""

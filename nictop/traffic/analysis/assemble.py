@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.bottleneck import examined_bottleneck
@@ -29,6 +30,7 @@ from nictop.traffic.analysis.port_load import port_loads
 from nictop.traffic.analysis.proof_of_run import proof_of_run
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
 from nictop.traffic.analysis.socket_samples import (
+    acknowledged_total,
     fill_from_sockets,
     socket_figures,
     socket_retransmits,
@@ -123,10 +125,29 @@ def result_of(log: RunLog) -> Result:
 
 
 def _foreign(log: RunLog) -> ForeignEnd | None:
-    """What iperf3 told of a server that is not watched."""
-    if not log.plan.foreign:
+    """What iperf3 told of an end that is not watched. A server reports before it has the results of
+    its client (iperf_server_api.c: TEST_END), so that it knows no CPU of it."""
+    end = log.plan.foreign_end
+    if end is None:
         return None
-    return ForeignEnd(log.plan.server.address, log.ends["client"].remote_cpu)
+    if log.plan.foreign_side == "client":
+        return ForeignEnd(end.address, None, "client", tuple(_typed_otherwise(log)))
+    return ForeignEnd(end.address, log.ends["client"].remote_cpu)
+
+
+def _typed_otherwise(log: RunLog) -> Iterator[str]:
+    """``2 streams, not 1``: what the client did otherwise than it was told to."""
+    if log.typed is None:
+        return
+    told, done = log.typed, log.plan
+    if told.direction != done.direction:
+        yield f"{done.direction}, not {told.direction}"
+    if told.protocol != done.protocol:
+        yield f"{done.protocol.upper()}, not {told.protocol.upper()}"
+    if told.streams != done.streams:
+        yield f"{count_noun(done.streams, 'stream')}, not {told.streams}"
+    if told.time != done.time:
+        yield f"{done.time} s, not {told.time}"
 
 
 def _tools(log: RunLog) -> dict[Side, TrafficTools]:
@@ -180,15 +201,27 @@ def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
     retransmits = sent.retransmits if sent is not None else None
     if retransmits is None and group.plan.protocol == "tcp" and axis is not None:
         retransmits = socket_retransmits(sender_end, *_window(whole, sender_end, axis))
+    received = _total(sender_end, receiver_end, by_sender=False)
+    if received is None and sent is not None and axis is not None:
+        received = _acknowledged(whole, sender, sent, axis)
     return Flow(
         sender_end.host,
         receiver_end.host,
         sent,
-        _total(sender_end, receiver_end, by_sender=False),
+        received,
         _points(whole, receiver_end, False) or _points(whole, sender_end, True),
         retransmits,
         _sent_points(whole, sender_end, axis),
     )
+
+
+def _acknowledged(log: RunLog, sender: Side, sent: Total, axis: float) -> Total | None:
+    """What a foreign end received, whose generator reports it only there; None: another run, or
+    UDP."""
+    end = log.last.ends[sender]
+    if log.plan.foreign_side in (None, sender) or log.plan.protocol == "udp":
+        return None
+    return acknowledged_total(end, *_window(log, end, axis), sent.seconds)
 
 
 def _total(sender: RunEnd, receiver: RunEnd, *, by_sender: bool) -> Total | None:

@@ -77,8 +77,8 @@ def _machine(log: RunLog, name: str) -> str:
 def host_roles(plan: RunPlan, hosts: Iterable[str]) -> list[tuple[str, HostRole, Endpoint | None]]:
     """(host, role, its endpoint) of both ends, then of the observers; a host that is both ends is
     the client."""
-    ends: list[tuple[str, HostRole, Endpoint | None]] = [(plan.client.host, "client", plan.client)]
-    if plan.server.host != plan.client.host and not plan.foreign:
-        ends.append((plan.server.host, "server", plan.server))
+    ends: list[tuple[str, HostRole, Endpoint | None]] = []
+    for end in plan.watched_ends:
+        ends.append((end.host, "client" if end is plan.client else "server", end))
     known = {name for name, _, _ in ends}
     return ends + [(name, "observer", None) for name in hosts if name not in known]

@@ -77,7 +77,7 @@ def prove_path(
     payload that arrived (1.05: segments of 1448 bytes); `headers`: the same for each byte that was
     sent, lost or not; `failed`: the run did not end normally."""
     if plan.foreign:
-        return _proof_of_client(plan, hosts, expected, overhead, failed=failed)
+        return _proof_of_watched_end(plan, hosts, expected, overhead, failed=failed)
     client, server = (
         _host_proof(end, hosts.get(end.host), expected.get(end.host, (0.0, 0.0)), overhead)
         for end in (plan.client, plan.server)
@@ -95,7 +95,7 @@ def prove_path(
     return _proof(plan, hosts, expected, PathProof(verdict, sentence, ends), failed=failed)
 
 
-def _proof_of_client(
+def _proof_of_watched_end(
     plan: RunPlan,
     hosts: Mapping[str, ObservedHost],
     expected: Mapping[str, tuple[float, float]],
@@ -103,11 +103,11 @@ def _proof_of_client(
     *,
     failed: bool,
 ) -> PathProof:
-    """Of a run whose server is not watched."""
-    end, host = plan.client, hosts.get(plan.client.host)
-    client = _host_proof(end, host, expected.get(end.host, (0.0, 0.0)), overhead)
-    sentence = f"{client.sentence}; {clean(plan.server.host)} is not watched"
-    proof = PathProof(client.verdict, sentence, (client,))
+    """Of a run whose other end is not watched."""
+    (end,), foreign = plan.watched_ends, plan.foreign_end
+    own = _host_proof(end, hosts.get(end.host), expected.get(end.host, (0.0, 0.0)), overhead)
+    unseen = f"; {clean(foreign.host)} is not watched" if foreign is not None else ""
+    proof = PathProof(own.verdict, f"{own.sentence}{unseen}", (own,))
     return _proof(plan, hosts, expected, proof, failed=failed)
 
 

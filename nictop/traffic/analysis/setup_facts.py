@@ -62,6 +62,8 @@ def setup_facts(
     for side, endpoint, cpu in ends:
         if plan.generator == "iperf3" and side in tools:
             found[f"{side} iperf3"] = iperf3_text(iperf3_version(tools[side].version))
+        if plan.generator == "ntttcp" and side in tools:
+            found[f"{side} ntttcp"] = tools[side].ntttcp_version
         found[f"{side} affinity"] = _value_text(cpu)
         snapshot = snapshots.get(endpoint.host)
         if snapshot is None:

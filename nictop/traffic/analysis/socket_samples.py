@@ -15,7 +15,7 @@ from statistics import median
 
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficSocket
-from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.results.result import IntervalPoint, SocketFigures
 
@@ -117,6 +117,24 @@ def moved_bytes(end: RunEnd, *, sends: bool, has_control: bool) -> int:
         for socket in sockets:
             sizes[socket.inode] = max(sizes.get(socket.inode, 0), _moved(socket, sends))
     return sum(sizes.values()) if carries else 0
+
+
+def acknowledged_total(end: RunEnd, since: float, until: float, seconds: float) -> Total | None:
+    """What the TCP of the other end has acknowledged between two times of the host of a sender, as
+    the total of a receiver that measured `seconds`; None: there are fewer than two samples."""
+    samples = []
+    for time, sockets in end.sockets:
+        if since <= time <= until:
+            samples.append(SocketsAt(time, data_sockets(sockets, sends=True)))
+    samples = [sample for sample in samples if sample.by_inode]
+    if len(samples) < 2 or samples[-1].time <= samples[0].time:
+        return None
+    interval = samples[-1].sent_since(samples[0])
+    if interval is None:
+        return None
+    return Total(
+        sends=False, by_sender=False, seconds=seconds, bits_per_second=interval.bits_per_second
+    )
 
 
 def fill_from_sockets(

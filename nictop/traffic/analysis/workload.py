@@ -12,16 +12,29 @@ from functools import partial
 
 from nictop.model.devices.ceiling import end_limits, transmit_rates
 from nictop.model.devices.pairs import pairs
+from nictop.model.queues.cpu_consumers import cpu_consumers
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_LOOPBACK, count_noun
 from nictop.probe.kernel.exits import signal_text
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.records import LINK_COUNTERS, Link, WorkloadConnection, WorkloadReport
+from nictop.probe.records import Counters, Link, WorkloadConnection, WorkloadReport
 from nictop.traffic.analysis.command_figure import figure_by_expression, known_figure
 from nictop.traffic.analysis.host_loads import host_loads
-from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted, nic_flow, nic_points
+from nictop.traffic.analysis.nic_load import snapshot_between
+from nictop.traffic.analysis.nic_rates import (
+    RX_BYTES,
+    RX_PACKETS,
+    TX_BYTES,
+    TX_PACKETS,
+    CountedNic,
+    counted,
+    counted_nic,
+    has_counters,
+    nic_flow,
+    nic_points,
+)
 from nictop.traffic.analysis.setup_facts import setup_facts
 from nictop.traffic.drops.counted_losses import CountedLoss, counted_losses
 from nictop.traffic.failures import Failure
@@ -40,6 +53,7 @@ from nictop.traffic.results.result import (
 from nictop.traffic.results.workload import (
     BytesByOwner,
     EndReason,
+    GuestFigures,
     NicTraffic,
     TrafficPeer,
     WorkloadFigures,
@@ -52,7 +66,6 @@ MAX_PEERS = 8
 MAX_LOSSES = 32
 MAX_NICS = 16
 MIN_PACKETS = 1
-RX_PACKETS, TX_PACKETS = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
 NEEDS_TERMINAL = re.compile(
     r"not a tty|not a terminal|inappropriate ioctl|no tty present|a terminal is required|"
     r"must be (?:run|connected) (?:from|to) a terminal|stdin is not|cannot open /dev/tty|"
@@ -61,7 +74,7 @@ NEEDS_TERMINAL = re.compile(
 )
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
 UNSEEN = ExaminedLimit(
-    "what is not seen from here", "its disk, its peer, the network, the command itself", "possible"
+    "what is not seen from here", "its peer, the network, the command itself", "possible"
 )
 MAX_THREADS, MIN_NAMED_SHARE = 3, 0.1
 """Threads that are named beside a full CPU, and the share of a core from which on."""
@@ -122,10 +135,13 @@ def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> Wor
         user=end.begin.user if end.begin is not None else "",
         nics=tuple(_nics(log, snapshot)),
         chosen_ifindex=log.plan.client.ifindex,
+        guest=_guest(log, snapshot),
     )
     report = end.work
     if report is None:
         why = "nictop does not see the connections of a measurement by hand"
+        if log.plan.guest:
+            why = "the connections of a guest are not seen from its hypervisor"
         if log.plan.test == "workload":
             why = "the host did not report the end of the command"
         return replace(figures, owners_unknown=why)
@@ -141,6 +157,7 @@ def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> Wor
         system_seconds=report.system_seconds,
         processes=report.processes,
         left=report.left,
+        storage=report.storage,
     )
     return _with_owners(_with_figure(figures, log.plan, report), log.plan, report, snapshot)
 
@@ -186,13 +203,17 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
     if before is None or after is None:
         return
     found = []
+    nic = counted_nic(log.plan, snapshot)
     for ifindex, link in snapshot.links.items():
         is_counted = ifindex in before.links and ifindex in after.links
         is_other_loopback = link.flags & IFF_LOOPBACK and ifindex != chosen
         if is_other_loopback or not is_counted:
             continue
-        count = partial(counted, before, after, ifindex)
-        nic = NicTraffic(
+        count = partial(counted, before, after, CountedNic(ifindex))
+        if ifindex == chosen:
+            first, last = _counted_records(log, nic, before, after)
+            count = partial(counted, first, last, nic)
+        traffic = NicTraffic(
             clean(link.name),
             ifindex,
             received_bytes=count(RX_BYTES),
@@ -201,10 +222,35 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
             sent_packets=count(TX_PACKETS),
             seconds=after.time - before.time,
         )
-        if ifindex == chosen or (nic.received_packets or 0) + (nic.sent_packets or 0):
-            found.append(nic)
-    found.sort(key=lambda nic: (nic.ifindex != chosen, -nic.bytes, nic.ifindex))
+        if ifindex == chosen or (traffic.received_packets or 0) + (traffic.sent_packets or 0):
+            found.append(traffic)
+    found.sort(key=lambda traffic: (traffic.ifindex != chosen, -traffic.bytes, traffic.ifindex))
     yield from found[:MAX_NICS]
+
+
+def _counted_records(
+    log: RunLog, nic: CountedNic, before: Counters, after: Counters
+) -> tuple[Counters, Counters]:
+    """The first and the last record that counts the NIC: VFs are read less often."""
+    records = (before, *log.hosts[log.plan.client.host].records, after)
+    known = [record for record in records if has_counters(record, nic)]
+    return (known[0], known[-1]) if known else (before, after)
+
+
+def _guest(log: RunLog, snapshot: Snapshot) -> GuestFigures | None:
+    """CPU time of the guest that is measured; None: none is."""
+    plan = log.plan
+    before, after = log.before.get(plan.client.host), log.after.get(plan.client.host)
+    if not plan.guest:
+        return None
+    if before is None or after is None:
+        return GuestFigures(plan.guest)
+    for consumer in cpu_consumers(snapshot_between(snapshot, before, after)):
+        if consumer.kind == "machine" and consumer.name == plan.guest:
+            return GuestFigures(
+                plan.guest, consumer.total, consumer.vcpu, consumer.vhost, consumer.rest
+            )
+    return GuestFigures(plan.guest)
 
 
 def _flows(log: RunLog, axis: float | None, figures: WorkloadFigures | None) -> tuple[Flow, ...]:
@@ -216,7 +262,8 @@ def _flows(log: RunLog, axis: float | None, figures: WorkloadFigures | None) -> 
     origin = axis + host.offset.seconds
     flows = []
     for sends in (True, False):
-        every = nic_points(host.records, plan.client.ifindex, origin, sends=sends)
+        nic = counted_nic(plan, host.snapshot)
+        every = nic_points(host.records, nic, origin, sends=sends)
         points = [point for point in every if point.time > 0]
         flow = nic_flow(host.name, points, sends=sends)
         flows.append(replace(flow, received=_total(figures, sends=sends)))

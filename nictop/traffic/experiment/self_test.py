@@ -20,7 +20,8 @@ from nictop.lab.request import NIC, LabRequest, host_names, networks
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.traffic.plan.request import RunRequest
 from nictop.wire.guests.programs import program_words
-from nictop.wire.local import LocalSource, library_directories, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import library_directories, probe_command
 from nictop.wire.timeout import with_timeout
 
 INTERVAL = 0.2

@@ -18,11 +18,12 @@ from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.comparison import MIN_PAIRS, alternating_order
+from nictop.traffic.generators import typed_commands
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.endpoints import select_pair
 from nictop.traffic.plan.foreign import foreign_pair
 from nictop.traffic.plan.one_nic import select_nic
-from nictop.traffic.plan.plan import EndpointPair, RunPlan, endpoint_pairs
+from nictop.traffic.plan.plan import EndpointPair, Generator, RunPlan, endpoint_pairs
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.quantities import low_rate_question, quoted
 from nictop.traffic.plan.request import (
@@ -32,7 +33,7 @@ from nictop.traffic.plan.request import (
     not_supported,
     plan_of,
 )
-from nictop.traffic.plan.tools import client_refusals, iperf3_differences, refusals
+from nictop.traffic.plan.tools import iperf3_differences, own_refusals, refusals
 from nictop.traffic.plan.validation import (
     ExperimentKind,
     ValidatedRequest,
@@ -104,7 +105,7 @@ async def prepare_experiment(request: RunRequest, hosts: Mapping[str, RunHost]) 
     inventory."""
     tools = {}
     if not request.is_of_one_host:
-        for name in dict.fromkeys((request.client, request.server)):
+        for name in request.watched_ends:
             if name in hosts:
                 tools[name] = await hosts[name].tools()
     snapshots = {name: host.snapshot for name, host in hosts.items()}
@@ -161,7 +162,12 @@ def _experiment_of_one_host(
         chosen = select_nic(selection, snapshots)
         pair = EndpointPair("", chosen.endpoint, chosen.endpoint)
         plan = plan_of(request, pair, "iperf3")
-        plans[value] = replace(plan, variable_name=checked.variable, variable_value=value)
+        plans[value] = replace(
+            plan,
+            variable_name=checked.variable,
+            variable_value=value,
+            guest_vf=chosen.vf,
+        )
         notes[chosen.note] = None
     listed = [note for note in notes if note]
     listed += _missing_observers(request, snapshots)
@@ -174,10 +180,11 @@ def _foreign_experiment(
     snapshots: Mapping[str, Snapshot],
     tools: Mapping[str, TrafficTools],
 ) -> Experiment:
-    """Against a server that nictop does not start."""
+    """With one end that nictop does not start."""
     request = checked.request
-    if request.client not in tools:
-        raise NictopError(f"{clean(request.client)}: iperf3 not checked yet")
+    (own,) = request.watched_ends
+    if own not in tools:
+        raise NictopError(f"{clean(own)}: iperf3 not checked yet")
     into_plan = None
     if checked.variable:
         into_plan = variable_in(request, checked.variable).into_plan
@@ -186,26 +193,48 @@ def _foreign_experiment(
     for value in checked.values:
         selection = request
         if checked.variable == "nic":
-            selection = replace(request, client_nic=value)
+            selection = _with_own_nic(request, value)
         chosen = foreign_pair(selection, snapshots)
-        plan = plan_of(request, chosen.pair, "iperf3")
+        generator: Generator = "iperf3" if request.generator == "auto" else request.generator
+        plan = plan_of(request, chosen.pair, generator)
         plans[value] = into_plan(plan, value) if into_plan is not None else plan
         notes[chosen.note] = None
-    client = tools[request.client]
     problems = {
-        value: (*plan_problems(plan), *client_refusals(plan, client))
+        value: (*plan_problems(plan), *own_refusals(plan, tools[own]))
         for value, plan in plans.items()
     }
     reasons = reasons_by_value(checked.variable, problems)
     if reasons:
         raise not_supported(reasons, all_problems(problems))
     listed = [note for note in notes if note]
-    listed.append(
-        f"{clean(request.server)} is not watched: of it only what iperf3 reports is known"
-    )
+    listed.append(_foreign_note(request))
+    listed += _receiver_notes(plans.values())
     listed += _missing_observers(request, snapshots)
     listed += _variant_notes(checked)
     return _experiment(checked, plans, snapshots, listed)
+
+
+def _with_own_nic(request: RunRequest, nic: str) -> RunRequest:
+    """Of the end that is not foreign."""
+    if request.foreign_side == "client":
+        return replace(request, server_nic=nic)
+    return replace(request, client_nic=nic)
+
+
+def _receiver_notes(plans: Iterable[RunPlan]) -> Iterable[str]:
+    """What must run on the foreign host of a receiver of ntttcp, which serves one test."""
+    for plan in plans:
+        if plan.generator == "ntttcp" and plan.foreign_side == "server":
+            command, windows = typed_commands(plan)
+            yield f"start on {clean(plan.server.host)} before each run: {command}; {windows}"
+            return
+
+
+def _foreign_note(request: RunRequest) -> str:
+    if request.foreign_side == "client":
+        seen = f"of it only what is seen from {clean(request.server)} is known"
+        return f"{clean(request.client)} is not watched: {seen}"
+    return f"{clean(request.server)} is not watched: of it only what iperf3 reports is known"
 
 
 def _experiment(

@@ -116,7 +116,7 @@ class BuiltInOutput:
         self._response = 0
         """Bytes of a response."""
 
-    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
+    def feed(self, line: str, time: float = 0.0) -> tuple[GeneratorOutput, ...]:
         """What a line reports; () if it is invalid."""
         if len(line) > MAX_JSON_LINE_CHARACTERS or not line.startswith("{"):
             return ()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.probe.records import TrafficTools
+from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.generators.iperf3_json import JsonOutput
 from nictop.traffic.generators.iperf3_text import TextOutput
 from nictop.traffic.plan.plan import Direction, RunPlan
@@ -25,6 +26,9 @@ DIRECTION_ARGUMENTS: dict[Direction, list[str]] = {
     "reverse": ["-R"],
     "bidirectional": ["--bidir"],
 }
+NOT_ON_WINDOWS = ("-C", "-Z")
+"""Options that iperf3.exe does not have: -C is for Linux and FreeBSD only (iperf3(1)), -Z needs
+sendfile(2), which Cygwin does not have."""
 MAX_BITRATE_LIMIT = 10**15
 """Bits per second, exclusive: what the probe accepts as a value."""
 
@@ -34,11 +38,28 @@ def iperf3_server_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ..
 
 
 def iperf3_client_arguments(plan: RunPlan, tools: TrafficTools) -> tuple[str, ...]:
-    arguments = [*_format(plan, tools), "-t", str(plan.time), "-P", str(plan.streams)]
+    arguments = [*_format(plan, tools)]
     if "--connect-timeout" in tools.options:
         arguments += ["--connect-timeout", str(IPERF3_CONNECT_TIMEOUT_MS)]
     if plan.client.address:
         arguments += ["-B", plan.client.address]
+    return (*arguments, *_test_arguments(plan))
+
+
+def iperf3_typed_command(plan: RunPlan, program: str) -> str:
+    """``iperf3 -c 192.0.2.2 -p 5201 -t 10 -P 1``, to be typed on the host of a foreign client."""
+    words = [program, "-c", plan.server.address, "-p", str(plan.port), *_test_arguments(plan)]
+    return " ".join(map(shell_quote, words))
+
+
+def options_unknown_to_windows(plan: RunPlan) -> tuple[str, ...]:
+    """Of the typed command."""
+    return tuple(word for word in _test_arguments(plan) if word in NOT_ON_WINDOWS)
+
+
+def _test_arguments(plan: RunPlan) -> tuple[str, ...]:
+    """What is sent, and how."""
+    arguments = ["-t", str(plan.time), "-P", str(plan.streams)]
     bitrate = plan.bitrate
     if plan.protocol == "udp":
         arguments.append("-u")
@@ -75,7 +96,7 @@ def _bitrate_limit(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
 def _format(plan: RunPlan, tools: TrafficTools) -> Sequence[str]:
     options: tuple[str, ...]
     options = ("--json-stream",) if streams_json(tools) else ("--forceflush", "-f", "k")
-    if plan.foreign and not streams_json(tools):
+    if plan.foreign_side == "server" and not streams_json(tools):
         options += ("-V",)  # with the CPU of the server
     return (*options, "-i", f"{plan.interval:g}")
 

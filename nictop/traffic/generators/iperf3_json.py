@@ -37,7 +37,7 @@ class JsonOutput:
         self._sums = {True: StreamSum(nominal), False: StreamSum(nominal)}
         self._ends: dict[int, tuple[bool, float]] = {}
 
-    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
+    def feed(self, line: str, time: float = 0.0) -> tuple[GeneratorOutput, ...]:
         """What a line completes; () if it is invalid."""
         if len(line) > MAX_JSON_LINE_CHARACTERS:
             return ()

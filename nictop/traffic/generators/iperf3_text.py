@@ -65,7 +65,7 @@ class TextOutput:
         self._omitted: set[int] = set()
         """Sockets of streams whose last interval was omitted."""
 
-    def feed(self, line: str) -> tuple[GeneratorOutput, ...]:
+    def feed(self, line: str, time: float = 0.0) -> tuple[GeneratorOutput, ...]:
         """What a line completes; () if it is invalid."""
         line = line[:MAX_TEXT_LINE_CHARACTERS].rstrip()
         match = _ROW.match(line)

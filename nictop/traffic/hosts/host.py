@@ -84,11 +84,19 @@ class RunHost:
 
     def clear_records(self) -> None:
         """Remove all records but the newest: a run begins."""
+        self.keep_records(0.0)
+
+    def keep_records(self, seconds: float) -> None:
+        """Remove the records that are so much older than the newest one, which stays."""
         newest = self.snapshot.counters
-        self._records = CounterRecords()
+        old, self._records = self._records.kept, CounterRecords()
         self.link_changes.clear()
-        if newest is not None:
-            self._records.add(newest)
+        if newest is None:
+            return
+        for record in old:
+            if newest.time - seconds < record.time < newest.time:
+                self._records.add(record)
+        self._records.add(newest)
 
     def _receive(self, item: Item, _: Snapshot) -> None:
         if isinstance(item, SourceState):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from nictop.probe.records import LossCount, TrafficRequest
+from nictop.probe.records import LossCount, TrafficLine, TrafficRequest
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.hosts.inbox import TrafficInbox
 
@@ -20,10 +20,11 @@ async def read_losses(
     *,
     nics: Mapping[str, int],
     seconds: float,
+    others: Callable[[TrafficLine], object] = lambda _: None,
 ) -> LossCounts:
     """Of the hosts that answer within `seconds`. `identity`: of the requests; `nics`: host →
-    ifindex of its chosen NIC. No generator runs meanwhile: lines of other requests are ignored.
-    Raises RunFailed when the host of an end is lost."""
+    ifindex of its chosen NIC; `others`: called with lines of other requests, which there are only
+    if a generator runs meanwhile. Raises RunFailed when the host of an end is lost."""
     waiting = {}
     for number, (name, host) in enumerate(hosts.items()):
         if name not in inbox.lost and host.snapshot.state == "live":
@@ -40,4 +41,6 @@ async def read_losses(
             name = waiting.pop(line.id)
             if line.kind == "losses":
                 found[name] = line.losses or ()
+        else:
+            others(line)
     return found

@@ -50,10 +50,9 @@ async def wait_for_readings(
 
 
 def _doing(session: HostSession) -> str:
-    """The step of its start, ``starting probe (attempt 2)``; ``lost``."""
+    """The step of its start, ``starting probe (attempt 2)``; ``lost``, ``lost (attempt 2)``."""
     step = session.start.active(time.monotonic())
-    if step is None:
-        return session.snapshot.state
+    text = session.snapshot.state if step is None else DOING[step.name]
     if session.start.attempt > 1:
-        return f"{DOING[step.name]} (attempt {session.start.attempt})"
-    return DOING[step.name]
+        return f"{text} (attempt {session.start.attempt})"
+    return text

@@ -9,10 +9,15 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nictop.probe.records import Counters
-from nictop.traffic.analysis.nic_rates import MIN_NIC_INTERVAL, nic_flow, nic_points
+from nictop.traffic.analysis.nic_rates import (
+    MIN_NIC_INTERVAL,
+    counted_nic,
+    nic_flow,
+    nic_points,
+)
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.series import Series
-from nictop.traffic.plan.plan import Endpoint
+from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Flow, IntervalPoint
 
 if TYPE_CHECKING:
@@ -22,8 +27,8 @@ if TYPE_CHECKING:
 class NicFlowSoFar:
     """One direction of a NIC. Each counter record is read once."""
 
-    def __init__(self, host: RunHost, endpoint: Endpoint, *, sends: bool) -> None:
-        self._host, self._ifindex, self._sends = host, endpoint.ifindex, sends
+    def __init__(self, host: RunHost, plan: RunPlan, *, sends: bool) -> None:
+        self._host, self._plan, self._sends = host, plan, sends
         self._series = Series[IntervalPoint]()
         self._last: Counters | None = None
 
@@ -40,7 +45,8 @@ class NicFlowSoFar:
             new.append(self._last)
         begin = self._series.origin - MIN_NIC_INTERVAL
         records = [record for record in reversed(new) if record.time >= begin]
-        for point in nic_points(records, self._ifindex, self._series.origin, sends=self._sends):
+        nic = counted_nic(self._plan, self._host.snapshot)
+        for point in nic_points(records, nic, self._series.origin, sends=self._sends):
             self._series.add(point)
             self._last = self._record_at(records, point.time)
 

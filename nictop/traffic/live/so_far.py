@@ -65,7 +65,7 @@ class ResultSoFar:
         has_nic = log.plan.is_of_one_host and log.plan.client.ifindex is not None
         if has_nic and host is not None:
             for sends in (True, False):
-                self._flows.append(NicFlowSoFar(host, log.plan.client, sends=sends))
+                self._flows.append(NicFlowSoFar(host, log.plan, sends=sends))
         self._transactions = TransactionsSoFar(log.ends["client"])
         self._hosts: dict[str, HostSoFar] = {}
         for name, role, endpoint in host_roles(log.plan, log.hosts):

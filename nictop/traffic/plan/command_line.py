@@ -17,7 +17,7 @@ DEFAULT = RunRequest("", "")
 
 PLAIN_NUMBERS = (
     *("time", "omit", "streams", "mss", "dscp", "client_cpu", "server_cpu", "port", "repeat"),
-    *("files", "rate"),
+    *("files", "rate", "wait"),
 )
 SCALED_NUMBERS = (("bitrate", 1000), ("length", 1024), ("window", 1024))
 """Options with a number that is written with a prefix, and the factor of its prefixes."""
@@ -74,6 +74,8 @@ def _endpoint_options(request: RunRequest) -> Iterator[str]:
 
 
 def _one_host_options(request: RunRequest) -> Iterator[str]:
+    if request.guest:
+        yield from _with_value("guest", request.guest)
     if request.test == "manual":
         yield "--manual"
     else:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from nictop.errors import NictopError
+from nictop.model.guests.table import guest_rows
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_LOOPBACK
@@ -26,36 +27,80 @@ class MeasuredNic:
 
     endpoint: Endpoint
     note: str = ""
+    vf: int | None = None
+    """It is this VF of the NIC."""
 
 
 def select_nic(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> MeasuredNic:
-    """Raises NictopError for a host that is not watched, or a NIC that it does not have."""
+    """Of the host of a workload. Raises NictopError for a host that is not watched, or a NIC that
+    it does not have."""
+    if request.guest:
+        return measured_guest(request, snapshots)
+    return measured_nic(request.client, request.client_nic, snapshots)
+
+
+def measured_guest(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> MeasuredNic:
+    """Of a guest of the host: its tap, macvtap or veth, else its VF. Raises NictopError."""
     host = request.client
+    if host not in snapshots:
+        raise NictopError(f"{quoted(host)} is not watched")
+    rows = guest_rows(snapshots[host])
+    name = request.guest
+    of_guest = [row for row in rows if name in (row.guest.name, row.guest.id)]
+    if not of_guest:
+        running = dict.fromkeys(row.guest.name for row in rows if row.guest.state == "running")
+        known = first_names([clean(guest) for guest in running]) if running else "none is known"
+        raise NictopError(f"{clean(host)} has no guest {quoted(name)}", f"running guests: {known}")
+    if of_guest[0].guest.state != "running":
+        raise NictopError(f"{clean(name)} is not running on {clean(host)}")
+    wanted = request.client_nic
+    counted = [row for row in of_guest if row.link is not None or row.vf is not None]
+    if wanted:
+        counted = [row for row in counted if row.shown_link and row.shown_link.name == wanted]
+    if not counted:
+        which = f" {quoted(wanted)}" if wanted else ""
+        raise NictopError(
+            f"{clean(host)}: no link or VF{which} that counts packets of {clean(name)} is known",
+            "nictop guests lists the NICs of its guests; root sees more of them",
+        )
+    row = counted[0]
+    link = row.shown_link
+    assert link is not None
+    vf = row.vf[1].number if row.link is None and row.vf is not None else None
+    note = f"{row.text} is seen from {clean(host)} only: what its programs do is not known"
+    if len(counted) > 1:
+        note += f"; of its {len(counted)} NICs that at {clean(link.name)} is measured"
+    return MeasuredNic(_endpoint(host, link), note, vf)
+
+
+def measured_nic(
+    host: str, nic: str, snapshots: Mapping[str, Snapshot], option: str = "--client-nic"
+) -> MeasuredNic:
+    """`nic`: the name that the user gave; "": none. `option`: with which that is done. Raises
+    NictopError."""
     if host not in snapshots:
         watched = ", ".join(map(clean, snapshots))
         raise NictopError(f"{quoted(host)} is not watched", f"watched: {watched}")
     links = list(snapshots[host].links.values())
-    if request.client_nic:
-        return MeasuredNic(_endpoint(host, _named(host, request.client_nic, links)))
+    if nic:
+        return MeasuredNic(_endpoint(host, _named(host, nic, links, option)))
     usable = [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
     if len(usable) == 1:
         return MeasuredNic(_endpoint(host, usable[0]))
     default = _of_default_route(usable)
     if default is not None:
-        note = (
-            f"NIC {clean(default.name)} of the default route is measured; --client-nic for another"
-        )
+        note = f"NIC {clean(default.name)} of the default route is measured; {option} for another"
         return MeasuredNic(_endpoint(host, default), note)
     names = first_names([clean(link.name) for link in usable]) if usable else "none has a carrier"
-    note = f"no NIC is chosen ({names}): --client-nic for its rate, packets and queues"
+    note = f"no NIC is chosen ({names}): {option} for its rate, packets and queues"
     return MeasuredNic(Endpoint(host, None, ""), note)
 
 
-def _named(host: str, name: str, links: list[Link]) -> Link:
+def _named(host: str, name: str, links: list[Link], option: str) -> Link:
     for link in links:
         if name == link.name or name in link.altnames:
             return link
-    hint = " or ".join(f"--client-nic {clean(link.name)}" for link in links[:8])
+    hint = " or ".join(f"{option} {clean(link.name)}" for link in links[:8])
     raise NictopError(f"{clean(host)} has no NIC {quoted(name)}", hint)
 
 

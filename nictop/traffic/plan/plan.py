@@ -17,7 +17,7 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 
 Direction = Literal["forward", "reverse", "bidirectional"]
-Generator = Literal["iperf3", "builtin"]
+Generator = Literal["iperf3", "builtin", "ntttcp"]
 TestKind = Literal["bulk", "rr", "crr", "loaded", "workload", "manual"]
 """bulk: one direction at full speed. rr: request and response. crr: connect, request, response,
 close. loaded: rr alone (idle), then beside a bulk flow. workload: a command of the user. manual:
@@ -62,6 +62,8 @@ MAX_BITRATE = 10**13
 MAX_CPU = MAX_PORT = 65535
 MAX_TIME_SECONDS, MAX_OMIT_SECONDS = 86000, 600
 """A probe terminates generators after a day."""
+DEFAULT_WAIT_SECONDS, MAX_WAIT_SECONDS = 300, 3600
+"""For a client that somebody starts by hand."""
 MIN_INTERVAL_SECONDS, MAX_INTERVAL_SECONDS = 0.1, 60
 MAX_TRANSACTION_REPORTS = 20_000
 """Of one run: each has a histogram, some 6 kB in memory."""
@@ -144,8 +146,16 @@ class RunOptions:
     connection of rr sends when it has the last response; loaded: `DEFAULT_LOADED_RATE`."""
 
     foreign: bool = False
-    """bulk: the server is an iperf3 that nictop did not start, on a host that is not watched, whose
-    name is its address."""
+    """bulk: one end is a program that nictop did not start, on a host that is not watched, whose
+    name is its address: the server, or with `foreign_client` the client."""
+    foreign_client: bool = False
+    """With `foreign`: somebody starts the client, by a command that nictop prints."""
+    wait: int = DEFAULT_WAIT_SECONDS
+    """foreign_client: seconds until it must have come."""
+    guest: str = ""
+    """manual: a guest of the host, whose NIC is measured as the guest sees it."""
+    guest_vf: int | None = None
+    """With `guest`: its NIC is this VF of the NIC of the endpoint; None: it has a link there."""
     workload: str = ""
     """workload: the command, one line for a shell."""
     value_pattern: str = ""
@@ -161,6 +171,13 @@ class RunOptions:
     def has_bulk(self) -> bool:
         """There is a flow at full speed."""
         return self.test in ("bulk", "loaded")
+
+    @property
+    def foreign_side(self) -> Literal["client", "server"] | None:
+        """The end that is not watched; None: both are."""
+        if not self.foreign:
+            return None
+        return "client" if self.foreign_client else "server"
 
     @property
     def has_requests(self) -> bool:
@@ -239,9 +256,17 @@ class RunPlan(RunOptions):
     @property
     def watched_ends(self) -> tuple[Endpoint, ...]:
         """Ends on hosts that are watched, each host once."""
+        if self.foreign_side == "client":
+            return (self.server,)
         if self.foreign or self.server.host == self.client.host:
             return (self.client,)
         return (self.client, self.server)
+
+    @property
+    def foreign_end(self) -> Endpoint | None:
+        """The end that is not watched; None: both are."""
+        ends = {"client": self.client, "server": self.server}
+        return ends[self.foreign_side] if self.foreign_side is not None else None
 
     @property
     def senders(self) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ from nictop.traffic.plan.plan import (
     MAX_TIME_SECONDS,
     MAX_TRANSACTION_REPORTS,
     MAX_UDP_PAYLOAD_BYTES,
+    MAX_WAIT_SECONDS,
     MAX_WINDOW_BYTES,
     MIN_DATAGRAM_BYTES,
     MIN_INTERVAL_SECONDS,
@@ -46,6 +47,7 @@ RANGES = (
     ("client_cpu", "client CPU", 0, MAX_CPU),
     ("server_cpu", "server CPU", 0, MAX_CPU),
     ("port", "port", 1, MAX_PORT),
+    ("wait", "wait", 1, MAX_WAIT_SECONDS),
 )
 """Field, its name in a sentence, least and largest value; before them come those that depend on the
 test."""
@@ -58,7 +60,7 @@ BULK_OPTIONS = (
 
 
 GENERATOR_OPTIONS = (
-    ("foreign", "a foreign server"),
+    ("foreign", "a foreign end"), ("wait", "wait"),
     ("direction", "direction"), ("protocol", "protocol"), ("bitrate", "rate"), ("omit", "omit"),
     ("streams", "streams"), ("length", "block size"), ("mss", "mss"), ("window", "window"),
     ("congestion", "congestion control"), ("dscp", "dscp"), ("client_cpu", "client CPU"),
@@ -66,7 +68,12 @@ GENERATOR_OPTIONS = (
     ("request_size", "size"), ("files", "files"), ("rate", "request rate"),
 )  # fmt: skip
 """Field that a workload does not have, and its name."""
-WORKLOAD_OPTIONS = (("workload", "the command"), ("value_pattern", "value"), ("judged_by", "by"))
+GUEST_BY_HAND = "a guest is measured by hand (--manual)"
+WORKLOAD_OPTIONS = (
+    ("workload", "the command"),
+    ("value_pattern", "value"),
+    ("judged_by", "by"),
+)
 
 
 def plan_problems(plan: RunPlan) -> tuple[Problem, ...]:
@@ -78,11 +85,13 @@ def _problems(plan: RunPlan) -> Iterator[Problem]:
     if plan.is_of_one_host:
         yield from _one_host_problems(plan)
         return
-    if plan.foreign:
+    if plan.foreign or plan.foreign_client:
         yield from _foreign_problems(plan)
     for field, name in WORKLOAD_OPTIONS:
         if getattr(plan, field):
             yield Problem(field, f"{name} is an option of a workload")
+    if plan.guest:
+        yield Problem("guest", GUEST_BY_HAND)
     yield from _end_problems(plan)
     yield from _range_problems(plan)
     bulk = plan.load or plan
@@ -108,14 +117,18 @@ def _end_problems(plan: RunPlan) -> Iterator[Problem]:
 
 
 def _foreign_problems(plan: RunPlan) -> Iterator[Problem]:
+    side, end = plan.foreign_side, plan.foreign_end
+    if side is None or end is None:
+        yield Problem("foreign_client", "a client that somebody starts is one of --foreign")
+        return
     if plan.test != "bulk":
-        yield Problem("test", f"a foreign server is one of iperf3: it has no test {plan.test}")
-    if plan.generator != "iperf3":
-        yield Problem("generator", "a foreign server is one of iperf3")
-    if plan.server_cpu is not None:
+        yield Problem("test", f"a foreign {side} is one of iperf3: it has no test {plan.test}")
+    if plan.generator == "builtin":
+        yield Problem("generator", f"a foreign {side} is one of iperf3 or ntttcp")
+    if side == "server" and plan.server_cpu is not None:
         yield Problem("server_cpu", "the CPU of a foreign server cannot be chosen")
-    if plan.server.host != plan.server.address:
-        yield Problem("", "a foreign server is named by its address")
+    if end.host != end.address:
+        yield Problem("", f"a foreign {side} is named by its address")
 
 
 def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
@@ -124,7 +137,9 @@ def _one_host_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("", "a workload has one host: --observe monitors others")
     if plan.test == "workload":
         yield from _command_problems(plan)
-    elif plan.workload or plan.value_pattern:
+    if plan.guest and plan.test != "manual":
+        yield Problem("guest", GUEST_BY_HAND)
+    elif plan.test != "workload" and (plan.workload or plan.value_pattern):
         yield Problem("workload", "a measurement by hand has no command")
     default = RunPlan(plan.client, plan.server)
     for field, name in GENERATOR_OPTIONS:
@@ -173,6 +188,8 @@ def _longest_time(plan: RunPlan) -> int:
     longest = MAX_TIME_SECONDS - max(0, min(plan.omit, MAX_OMIT_SECONDS))
     if plan.test == "loaded":
         return (longest - LOAD_RAMP_SECONDS - LOAD_START_SECONDS) // 2
+    if plan.foreign_client:
+        return longest - max(0, min(plan.wait, MAX_WAIT_SECONDS))
     return longest
 
 
@@ -207,7 +224,7 @@ def _bulk_problems(plan: RunPlan) -> Iterator[Problem]:
 def _transaction_problems(plan: RunPlan) -> Iterator[Problem]:
     """`plan`: of the requests alone."""
     if plan.generator != "builtin":
-        yield Problem("generator", "iperf3 has no request/response test")
+        yield Problem("generator", f"{plan.generator} has no request/response test")
     is_set = {
         "direction": plan.direction != "forward",
         "bitrate": plan.bitrate is not None,
@@ -270,6 +287,8 @@ def _size_problems(plan: RunPlan) -> Iterator[Problem]:
 def _protocol_problems(plan: RunPlan) -> Iterator[Problem]:
     if plan.generator == "builtin":
         yield from _builtin_problems(plan)
+    if plan.generator == "ntttcp":
+        yield from _ntttcp_problems(plan)
     if plan.protocol == "udp":
         yield from _udp_problems(plan)
     if plan.congestion is not None and not plan.congestion.replace("_", "").isalnum():
@@ -282,6 +301,27 @@ def _builtin_problems(plan: RunPlan) -> Iterator[Problem]:
         yield Problem("direction", f"bidirectional needs iperf3: {why}")
     if plan.zerocopy and plan.protocol == "tcp":
         yield Problem("zerocopy", "zerocopy needs iperf3")
+
+
+NTTTCP_LACKS = ("bitrate", "mss", "window", "congestion", "dscp", "client_cpu", "server_cpu")
+"""Fields of options that nictop does not use with ntttcp, or that it does not have."""
+
+
+def _ntttcp_problems(plan: RunPlan) -> Iterator[Problem]:
+    if plan.test != "bulk":
+        yield Problem("generator", f"ntttcp has no test {plan.test}")
+    if plan.direction != "forward":
+        why = "the client sends: name the hosts the other way round"
+        yield Problem("direction", f"ntttcp has no {plan.direction} mode: {why}")
+    if plan.protocol == "udp":
+        yield Problem("protocol", "with ntttcp TCP is measured: it does not report lost datagrams")
+    for field in NTTTCP_LACKS:
+        if getattr(plan, field) is not None:
+            yield Problem(field, f"{field.replace('_', ' ')} is not an option with ntttcp")
+    if plan.zerocopy:
+        yield Problem("zerocopy", "zerocopy is not an option with ntttcp")
+    if plan.port + plan.streams - 1 > MAX_PORT:
+        yield Problem("port", f"ntttcp uses {plan.streams} ports from the first one on")
 
 
 def _udp_problems(plan: RunPlan) -> Iterator[Problem]:

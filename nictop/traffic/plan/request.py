@@ -46,7 +46,7 @@ class RunRequest(RunOptions):
     client_address: str = ""
     server_nic: str = ""
     server_address: str = ""
-    generator: Literal["auto", "iperf3", "builtin"] = "auto"
+    generator: Literal["auto", "iperf3", "builtin", "ntttcp"] = "auto"
     ip_version: Literal[4, 6] | None = None
     repeat: int = 1
     """Number of runs of each set-up."""
@@ -62,6 +62,14 @@ class RunRequest(RunOptions):
     """Name under which the results are stored."""
     observers: tuple[str, ...] = ()
     """Names of watched hosts whose CPUs and NICs are measured too."""
+
+    @property
+    def watched_ends(self) -> tuple[str, ...]:
+        """Names of the hosts that are ends of its runs, each once."""
+        names = {"client": self.client, "server": self.server}
+        if self.foreign_side is not None:
+            del names[self.foreign_side]
+        return tuple(dict.fromkeys(names.values()))
 
 
 def parse_values(text: str, *, of_workload: bool = False) -> Values:

@@ -94,9 +94,12 @@ def refusals(plan: RunPlan, client: TrafficTools, server: TrafficTools) -> tuple
     return (*of_client, *of_server)
 
 
-def client_refusals(plan: RunPlan, client: TrafficTools) -> tuple[Problem, ...]:
-    """Why the client cannot run a plan whose server is not watched."""
-    return tuple(_refusals_of_host(plan, clean(plan.client.host), client, "client_cpu"))
+def own_refusals(plan: RunPlan, tools: TrafficTools) -> tuple[Problem, ...]:
+    """Why the only watched end of a plan cannot run it. The options of a foreign client are not
+    known to be supported there."""
+    if plan.foreign_side == "client":
+        return tuple(_refusals_of_host(plan, clean(plan.server.host), tools, "server_cpu"))
+    return tuple(_refusals_of_host(plan, clean(plan.client.host), tools, "client_cpu"))
 
 
 def _refusals_of_host(
@@ -106,8 +109,20 @@ def _refusals_of_host(
     if plan.generator == "iperf3":
         for problem in _iperf3_refusals(plan, tools):
             yield replace(problem, sentence=f"{host}: {problem.sentence}")
+    if plan.generator == "ntttcp" and not tools.ntttcp_version:
+        yield Problem("", f"{host}: {_ntttcp_missing(tools)}")
     for problem in _kernel_refusals(plan, tools, cpu):
         yield replace(problem, sentence=f"{host}: {problem.sentence}")
+
+
+NTTTCP_SOURCE = "github.com/microsoft/ntttcp-for-linux"
+
+
+def _ntttcp_missing(tools: TrafficTools) -> str:
+    why = tools.unreadable.get("ntttcp_version")
+    if why is not None:
+        return clean(why.detail)
+    return f"ntttcp is not installed: build it ({NTTTCP_SOURCE}: cd src; make; make install)"
 
 
 def _iperf3_refusals(plan: RunPlan, tools: TrafficTools) -> Iterator[Problem]:

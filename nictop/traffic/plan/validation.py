@@ -155,8 +155,10 @@ def _problems_by_value(
     pair = EXAMPLE_PAIR
     if request.is_of_one_host:
         pair = EndpointPair("", pair.client, pair.client)
-    if request.foreign:
+    if request.foreign_side == "server":
         pair = EndpointPair("", pair.client, replace(pair.server, host=pair.server.address))
+    if request.foreign_side == "client":
+        pair = EndpointPair("", replace(pair.client, host=pair.client.address), pair.server)
     plan = plan_of(request, pair, generator)
     if into_plan is None:
         return dict.fromkeys(validated.values, plan_problems(plan))

@@ -112,7 +112,11 @@ def _direction(plan: RunPlan, value: str) -> RunPlan:
 
 
 def _generator(plan: RunPlan, value: str) -> RunPlan:
-    known: dict[str, Generator] = {"iperf3": "iperf3", "builtin": "builtin"}
+    known: dict[str, Generator] = {
+        "iperf3": "iperf3",
+        "builtin": "builtin",
+        "ntttcp": "ntttcp",
+    }
     if value not in known:
         raise NictopError(f"generator: {quoted(value)} is unknown", f"one of {', '.join(known)}")
     return replace(plan, generator=known[value])

@@ -8,6 +8,7 @@ from __future__ import annotations
 from nictop.probe.kernel.exits import exit_text
 from nictop.probe.records import (
     RefusedSender,
+    StorageActivity,
     TrafficLine,
     TrafficPath,
     TrafficSocket,
@@ -58,6 +59,8 @@ class RunEnd:
         """Lines of its standard error."""
         self.intervals: list[tuple[float, Interval]] = []
         """(time of the line, interval)"""
+        self.ways: set[bool] = set()
+        """Whether it sends and whether it receives, as its intervals say."""
         self.run_start: float | None = None
         """Start of its run: the earliest time that a line and the end of its interval give, as
         lines may be late but never early."""
@@ -75,6 +78,8 @@ class RunEnd:
         """Of a workload: it has begun."""
         self.work: WorkloadReport | None = None
         """Of a workload: its end."""
+        self.storage: tuple[StorageActivity, ...] = ()
+        """Of a workload: what block devices and NFS did in the last second with requests."""
         self.measured: float | None = None
         """Seconds of a workload, or of a measurement by hand, from its begin to its end."""
 
@@ -113,6 +118,9 @@ class RunEnd:
             self.started = self.run_start = report.time
             self.pid, self.begin = report.pid, report
             return
+        if report.state == "running":
+            self.storage = report.storage
+            return
         self.threads.append(
             TrafficLine(
                 report.time,
@@ -130,7 +138,7 @@ class RunEnd:
             return ()
         if line.stream == "stderr":
             self.stderr_lines.append(line.text[:MAX_STDERR_CHARACTERS])
-        return self._add(line.time, self.output.feed(line.text))
+        return self._add(line.time, self.output.feed(line.text, line.time))
 
     def _add_failure(self, line: TrafficLine) -> None:
         self.failed = self.failed or line.text or "failed without an error message"
@@ -196,6 +204,7 @@ class RunEnd:
                 continue  # not of this run
             if isinstance(output, Interval):
                 self.intervals.append((time, output))
+                self.ways.add(output.sends)
                 self._set_start(time, output)
                 intervals.append(output)
             elif isinstance(output, Total):

@@ -7,6 +7,7 @@ same record. The axis starts with the measured seconds; omitted seconds are befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Literal
 
 from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Counters, Link, LossCount, TrafficLine, TrafficSocket
@@ -15,7 +16,7 @@ from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, TransactionTotal
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.result import PathReport
-from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan import MAX_STREAMS, Direction, RunPlan
 from nictop.traffic.record.endpoint import RunEnd
 
 
@@ -92,6 +93,9 @@ class RunLog:
     path_test: PathReport | None = None
     notes: tuple[str, ...] = ()
     """Remarks for the result."""
+    typed: RunPlan | None = None
+    """foreign_client: what the user was told to type there; `plan` is what the client does in
+    fact."""
     nics: Mapping[str, Link] = field(default_factory=dict)
     """Host of an end → its chosen NIC before the first byte; without those that are not known."""
     losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
@@ -159,10 +163,29 @@ class RunLog:
         for interval in intervals:
             time = interval_time(self, end, interval) if is_load else line_time(self, end, line)
             samples.append(IntervalMeasured(end.host, time, interval, end.side, is_load))
+        if intervals and self.plan.foreign_side == "client":
+            self._follow_client(end)
         if line.kind == "sockets":
             time = line_time(self, end, line)
             samples.append(SocketSample(end.host, time, line.sockets, end.side))
         return samples
+
+    def _follow_client(self, server: RunEnd) -> None:
+        """Direction, protocol and streams are those that the client has chosen."""
+        interval = server.intervals[-1][1]
+        way = server.ways
+        direction: Direction = "bidirectional" if len(way) > 1 else "forward"
+        if way == {True}:
+            direction = "reverse"
+        protocol: Literal["tcp", "udp"] = "tcp" if interval.packets is None else "udp"
+        streams = max(1, min(interval.streams, MAX_STREAMS))
+        old = (self.plan.direction, self.plan.protocol, self.plan.streams)
+        if old == (direction, protocol, streams):
+            return
+        self.plan = replace(self.plan, direction=direction, protocol=protocol, streams=streams)
+        self.first.plan = replace(
+            self.first.plan, direction=direction, protocol=protocol, streams=streams
+        )
 
 
 def axis_start(log: RunLog) -> float | None:

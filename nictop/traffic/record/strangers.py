@@ -41,7 +41,10 @@ MAX_LISTED_SENDERS = 4
 
 def expected_client(plan: RunPlan, server: Snapshot | None) -> str:
     """The address from which the client's packets come to the server, if a subnet of the server has
-    it; "": not known, as a router between the hosts may translate it."""
+    it, or if a foreign client is named by it; "": not known, as a router between the hosts may
+    translate it."""
+    if plan.foreign_side == "client":
+        return plan.client.address.partition("%")[0]
     if server is None or plan.server.ifindex not in server.links:
         return ""
     link = server.links[plan.server.ifindex]

@@ -19,7 +19,7 @@ from nictop.traffic.results.workload import CommandFigure
 
 MeasureName = Literal[
     "goodput", "transactions", "p50", "p99", "loaded p50", "loaded p99", "cpu", "duration", "rate",
-    "value", "smaller value", "cpu per gigabit",
+    "value", "smaller value", "cpu per gigabit", "storage",
 ]  # fmt: skip
 
 
@@ -95,6 +95,16 @@ def _figure(result: Result) -> float | None:
     return figures.figure.value
 
 
+def _storage_latency(result: Result) -> float | None:
+    """Seconds that a request took on average, of the device or server with most of them."""
+    figures = result.workload
+    if figures is None or not figures.storage:
+        return None
+    busiest = figures.storage[0]
+    count = busiest.reads + busiest.writes
+    return (busiest.read_seconds + busiest.write_seconds) / count if count else None
+
+
 def cpu_per_gigabit(result: Result) -> float | None:
     """Cores of all hosts per Gb/s of both directions of the NIC; None: not known, or too little was
     carried for it."""
@@ -156,6 +166,9 @@ MEASURES: dict[MeasureName, Measure] = {
         Measure("value", "figure of the command", _plain, _figure),
         Measure("smaller value", "figure of the command", _plain, _figure, less_is_better=True),
         Measure("cpu per gigabit", "CPU per Gb/s", _cost, cpu_per_gigabit, less_is_better=True),
+        Measure(
+            "storage", "storage latency", units.duration, _storage_latency, less_is_better=True
+        ),
     )
 }
 
@@ -185,6 +198,8 @@ def one_host_measures(result: Result) -> tuple[Measure, ...]:
     chosen = JUDGED_BY.get(result.plan.judged_by or "")
     if chosen is not None:
         names = [chosen, *(name for name in names if name != chosen)]
+    if result.workload is not None and result.workload.storage:
+        names.append("storage")
     measures = [MEASURES[name] for name in names]
     if figure is None:
         return tuple(measures)

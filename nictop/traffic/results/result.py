@@ -149,11 +149,14 @@ class SocketFigures:
 
 @dataclass(frozen=True)
 class ForeignEnd:
-    """A server that nictop neither started nor watches, as its iperf3 reports it."""
+    """An end that nictop neither started nor watches, as its iperf3 reports it."""
 
     address: str
     cpu: float | None = None
     """CPU time of its iperf3, in cores; None: not reported."""
+    side: Literal["client", "server"] = "server"
+    differs: tuple[str, ...] = ()
+    """What a client did otherwise than it was told to: ``reverse, not forward``."""
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,7 @@ class Result:
     """All limits that were examined for `bottleneck`, its cause first; (): only the sentence is
     known."""
     foreign: ForeignEnd | None = None
-    """The server, if nictop did not start it."""
+    """The end that nictop did not start; None: it started both."""
     workload: WorkloadFigures | None = None
     """Of a workload or a measurement by hand, whose `flows` are what the chosen NIC sent and
     received, with headers."""
@@ -337,6 +340,8 @@ def _ranking_objections(result: Result) -> Iterator[str]:
         yield from _one_host_objections(result)
         return
     yield from _end_objections(result)
+    if result.foreign is not None and result.foreign.differs:
+        yield f"another test than was to be typed: {', '.join(result.foreign.differs)}"
     if result.proof is None:
         yield "path not checked"
     elif result.proof.verdict != "proven":

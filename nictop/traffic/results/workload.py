@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import StorageActivity
 
 MAX_OTHER_SHARE = 0.05
 """Of the bytes of the chosen NIC: with more that are known to be of other processes, a run measures
@@ -80,6 +81,21 @@ class BytesByOwner:
 
 
 @dataclass(frozen=True)
+class GuestFigures:
+    """A guest that was measured from its hypervisor. Cores that its threads used; None: not
+    known."""
+
+    name: str
+    cores: float | None = None
+    vcpu: float | None = None
+    """Its virtual CPUs: all that runs in it."""
+    vhost: float | None = None
+    """Threads that copy its packets."""
+    rest: float | None = None
+    """Other threads of its emulator."""
+
+
+@dataclass(frozen=True)
 class WorkloadFigures:
     """Of one run."""
 
@@ -102,6 +118,8 @@ class WorkloadFigures:
     nics: tuple[NicTraffic, ...] = ()
     """The chosen one, and all others with traffic."""
     chosen_ifindex: int | None = None
+    guest: GuestFigures | None = None
+    """The guest whose NIC is the chosen one; None: it is a NIC of the host itself."""
     owners: BytesByOwner | None = None
     owners_unknown: str = ""
     """Why `owners` is None."""
@@ -109,6 +127,8 @@ class WorkloadFigures:
     """CPU time of its processes."""
     system_seconds: float | None = None
     processes: int = 1
+    storage: tuple[StorageActivity, ...] = ()
+    """Block devices and NFS servers with requests meanwhile, of all processes of the host."""
     left: int = 0
     """Processes that it left running, and that were ended; -1: some could not be ended."""
 

@@ -82,7 +82,8 @@ def _add_tools(log: RunLog, line: TrafficLine, missing: Sequence[RunEnd], second
             log.hosts[end.host].session.slowness.note(seconds, PROBE_REPLY_TIMEOUT)
             for group in log.groups:
                 group.ends[end.side].tools = line.tools
-                group.ends[end.side].output = output_parser(group.plan, line.tools)
+                own = output_parser(group.plan, line.tools, end.side)
+                group.ends[end.side].output = own
     client, server = log.ends["client"].tools, log.ends["server"].tools
     if client is None or server is None:
         return

@@ -40,7 +40,7 @@ class ChildProcesses:
         ports = [first + attempt * step for attempt in range(self._limits.ports)]
         for attempt, port in enumerate(ports, 1):
             if attempt > 1:
-                _replace_server(group, f"{prefix}{attempt}")
+                replace_server(group, f"{prefix}{attempt}")
             self._set_port(group, port)
             where = f"{host} port {port}"
             self._emit(Stage("starting", f"starting the server on {where}"))
@@ -79,8 +79,9 @@ class ChildProcesses:
         self._started.add(end.identity)
         server = self._log.hosts[end.host].snapshot
         peer = expected_client(plan, server) if side == "server" else ""
+        wait = plan.wait if plan.foreign_side == "client" else 0
         is_iperf3 = plan.generator == "iperf3"
-        if is_iperf3:
+        if plan.generator != "builtin":  # it serves anybody
             end.client = peer
         # requests beside a bulk flow are few: sockets and threads are those of the last group
         is_watched = group is self._log.last
@@ -96,7 +97,7 @@ class ChildProcesses:
                 arguments=generator_arguments(plan, side, end.tools, delay=delay),
                 port=plan.port,
                 address=plan.server.address,
-                deadline=seconds + self._limits.grace + self._limits.listen,
+                deadline=wait + seconds + self._limits.grace + self._limits.listen,
                 sockets=is_watched and plan.protocol == "tcp" and plan.test != "crr",
                 threads=is_watched,
                 interval=plan.interval,
@@ -127,9 +128,9 @@ class ChildProcesses:
             self._log.add_line(line)
 
 
-def _replace_server(group: FlowGroup, identity: str) -> None:
+def replace_server(group: FlowGroup, identity: str) -> None:
     """By one that has not run yet, for another port."""
     old = group.ends["server"]
     assert old.tools is not None
     new = group.ends["server"] = RunEnd("server", old.host, identity, old.omitted)
-    new.tools, new.output = old.tools, output_parser(group.plan, old.tools)
+    new.tools, new.output = old.tools, output_parser(group.plan, old.tools, "server")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import StorageActivity
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample
 from nictop.traffic.results.result import Result
@@ -13,6 +14,8 @@ WAITING_FOR_DATA = "waiting for the first byte"
 """What a run does once both generators are started, until payload is moved."""
 
 
+COMMAND = "command"
+"""Name of the stages whose sentences are what somebody is to type on a host that is not watched."""
 PATH_OF_CHECK = ", and the path between them"
 """End of the sentence about the stage "checking" of a run, which tests the path too."""
 
@@ -83,7 +86,8 @@ class Stage:
     """A new stage of the run."""
 
     name: str
-    """checking, starting, listening, running, loading (loaded runs: the bulk flow is started),
+    """checking, starting, listening, command, client (it is waited for), running, loading (the bulk
+    flow of loaded runs is started),
     ending"""
     sentence: str
 
@@ -107,6 +111,15 @@ class NicMeasured:
 
 
 @dataclass(frozen=True)
+class StorageMeasured:
+    """What block devices and NFS did in the last second of a workload."""
+
+    time: float
+    """Seconds since the begin."""
+    activities: tuple[StorageActivity, ...]
+
+
+@dataclass(frozen=True)
 class RunFinished:
     """The last event."""
 
@@ -114,7 +127,14 @@ class RunFinished:
 
 
 RunEvent = (
-    RunBegan | Stage | PathTested | IntervalMeasured | SocketSample | NicMeasured | RunFinished
+    RunBegan
+    | Stage
+    | PathTested
+    | IntervalMeasured
+    | SocketSample
+    | NicMeasured
+    | StorageMeasured
+    | RunFinished
 )
 Emit = Callable[[RunEvent], object]
 """Called with each event, when it happens."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
-from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted
+from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted, counted_nic
 from nictop.traffic.analysis.workload import one_host_result
 from nictop.traffic.failures import Failure, RunFailed, RunStopped
 from nictop.traffic.hosts.host import RunHost, slowness_of
@@ -30,6 +30,7 @@ from nictop.traffic.run.events import (
     RunFinished,
     RunTimeouts,
     Stage,
+    StorageMeasured,
 )
 
 WORKLOAD_END_SECONDS = 6.0
@@ -60,6 +61,7 @@ class OneHostRun:
         self._counters = CountersAround(self._log, self._inbox, limits, identity)
         self._rated: Counters | None = None
         """The record until which rates were emitted."""
+        self._rates_due = time.monotonic() + RATE_SECONDS
         self._is_requested = False
         """The command was requested, and may run."""
 
@@ -109,6 +111,8 @@ class OneHostRun:
                 late = f"no report about the end of the command within {seconds:g} s"
                 raise RunFailed(Failure("deadline", f"{clean(end.host)}: {late}"))
             self._log.add_line(line)
+            if line.work is not None and line.work.state == "running" and end.started is not None:
+                self._emit(StorageMeasured(line.work.time - end.started, line.work.storage))
         if end.work is None:
             why = clean(end.failed) or "its supervisor ended without a report"
             raise RunFailed(Failure("died", f"{clean(end.host)}: {why}"))
@@ -171,11 +175,13 @@ class OneHostRun:
     async def _next(self, deadline: float) -> TrafficLine | None:
         """The next line; None at the deadline. The rates of the NIC are emitted meanwhile."""
         while True:
-            due = time.monotonic() + RATE_SECONDS
-            line = await self._inbox.next(min(due, deadline))
-            if line is not None or time.monotonic() >= deadline:
+            line = await self._inbox.next(min(self._rates_due, deadline))
+            now = time.monotonic()
+            if now >= self._rates_due:
+                self._rates_due = now + RATE_SECONDS
+                self._emit_rates()
+            if line is not None or now >= deadline:
                 return line
-            self._emit_rates()
 
     def _emit_rates(self) -> None:
         """Of the time since the last ones."""
@@ -188,9 +194,10 @@ class OneHostRun:
         self._rated = after
         if seconds <= 0:
             return
+        nic = counted_nic(self._plan, self._log.hosts[endpoint.host].snapshot)
         rates = []
         for index in (TX_BYTES, RX_BYTES):
-            moved = counted(before, after, endpoint.ifindex, index)
+            moved = counted(before, after, nic, index)
             rates.append(None if moved is None else 8 * moved / seconds)
         self._emit(NicMeasured(after.time - started, *rates))
 

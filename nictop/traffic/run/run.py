@@ -51,6 +51,8 @@ from nictop.traffic.run.failing_ends import FailingEnds
 from nictop.traffic.run.failure_cause import timeout_failure
 from nictop.traffic.run.floors import measure_floors
 from nictop.traffic.run.foreign import ForeignRun
+from nictop.traffic.run.foreign_client import ForeignClientRun
+from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.one_host import OneHostRun
 from nictop.traffic.run.path_test import run_path_test
 from nictop.traffic.run.payload_watch import PayloadWatch
@@ -71,9 +73,11 @@ async def run(
     observers, by name; their sessions are run elsewhere. `emit` is called with each event, from
     `RunBegan` to `RunFinished`. `limits`: None: those of such hosts. `stop`: once it is set, the
     run ends with what was measured until then."""
-    kind: type[_Run | ForeignRun | OneHostRun] = _Run
+    kind: type[_Run | OneEndRun | OneHostRun] = _Run
     if plan.is_of_one_host:
         kind = OneHostRun
+    elif plan.foreign_side == "client":
+        kind = ForeignClientRun
     elif plan.foreign:
         kind = ForeignRun
     if limits is None:
@@ -89,7 +93,7 @@ async def run(
         stopping.cancel()
 
 
-async def _stop_when_set(stop: asyncio.Event, running: _Run | ForeignRun | OneHostRun) -> None:
+async def _stop_when_set(stop: asyncio.Event, running: _Run | OneEndRun | OneHostRun) -> None:
     await stop.wait()
     running.stop()
 
@@ -227,7 +231,7 @@ class _Run:
         for side, end in log.ends.items():
             tools = old[side].tools
             assert tools is not None
-            end.tools, end.output = tools, output_parser(log.plan, tools)
+            end.tools, end.output = tools, output_parser(log.plan, tools, side)
 
     # ---------------------------------------------------------------------------------------- watch
 

@@ -16,7 +16,7 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
-    from nictop.probe.records import TrafficTools
+    from nictop.probe.records import StorageActivity, TrafficTools
     from nictop.recording.file.run_note import RunNote
     from nictop.traffic.experiment.experiment import (
         ChangeRequired,
@@ -81,6 +81,8 @@ class TrafficController:
         """Name of a field of the form → its text; None: the form was never opened."""
         self.ended: list[FinishedExperiment] = []
         """Experiments since the start, in order."""
+        self.may_run: set[str] = set()
+        """Hosts whose probes may run a command that the user has typed."""
         self.path_tests: list[StoredPath] = []
         """Path tests of the user since the start."""
         self._clear()
@@ -104,8 +106,14 @@ class TrafficController:
         self.stages: list[tuple[str, float]] = []
         """Of the step that runs now, or ran last: what it did before anything was measured, and the
         seconds of CLOCK_MONOTONIC when it began."""
+        self._is_waiting = False
+        """The last of them is a wait for a host."""
         self.untested: dict[int, str] = {}
         """Number of a stage of `stages` → what of it was not done."""
+        self.storage: tuple[StorageActivity, ...] = ()
+        """What block devices and NFS did in the last second of a workload with requests."""
+        self.typed: tuple[str, ...] = ()
+        """What is to be typed on a host that is not watched."""
         self.trouble = ""
         """Why it ended before its end, or did not start; "": it did."""
         self.notes: list[str] = []
@@ -186,8 +194,7 @@ class TrafficController:
 
     def _sessions_of(self, request: RunRequest) -> list[HostSession]:
         """Those of the watched hosts that take part. Raises NictopError."""
-        ends = (request.client,) if request.foreign else (request.client, request.server)
-        names = tuple(dict.fromkeys((*ends, *request.observers)))
+        names = tuple(dict.fromkeys((*request.watched_ends, *request.observers)))
         missing = [name for name in names if name not in self._watched.by_name]
         if missing:
             raise NictopError(f"{', '.join(missing)}: not watched", "add it in 5 Hosts")
@@ -245,7 +252,7 @@ class TrafficController:
         from nictop.traffic.live.run_view import LiveRun
 
         self.began, self.began_at, self.wanted, self.path_test = began, monotonic(), None, None
-        self.stages, self.untested = [], {}
+        self.stages, self.untested, self.typed, self.storage = [], {}, (), ()
         self._live = LiveRun(began.step.plan, self._hosts)
         self.publish()  # at once: `began` and the view are of one step
 
@@ -266,14 +273,18 @@ class TrafficController:
         """What the run that is running does."""
         from nictop.traffic.experiment.experiment import ExperimentEnded
         from nictop.traffic.record.log import IntervalMeasured
-        from nictop.traffic.run.events import WAITING_FOR_DATA, Stage
+        from nictop.traffic.run.events import COMMAND, WAITING_FOR_DATA, Stage, StorageMeasured
 
         if isinstance(event, ExperimentEnded):
             return
-        if isinstance(event, Stage):
-            self._enter(event.sentence)
+        if isinstance(event, Stage) and event.name == COMMAND:
+            self.typed = (*self.typed, event.sentence)
+        elif isinstance(event, Stage):
+            self._enter(event.sentence, is_wait=event.name == "waiting")
         elif isinstance(event, IntervalMeasured):
             self.sentence = ""
+        elif isinstance(event, StorageMeasured):
+            self.storage = event.activities
         if self._live is None:
             return
         self._live.process(event)
@@ -288,12 +299,16 @@ class TrafficController:
         """About the test that runs, for a recording that begins now."""
         return () if self._notes is None else self._notes.known()
 
-    def _enter(self, sentence: str) -> None:
-        """It does something else from now on; said again, it is the same stage."""
+    def _enter(self, sentence: str, *, is_wait: bool = False) -> None:
+        """It does something else from now on; said again, it is the same stage. A wait is one stage
+        until it ends, as an attempt to connect that was followed by another has not passed."""
         self.sentence = sentence
-        if self.stages and self.stages[-1][0] == sentence:
-            return
-        self.stages.append((sentence, monotonic()))
+        is_same_wait = is_wait and self._is_waiting and bool(self.stages)
+        self._is_waiting = is_wait
+        if is_same_wait:
+            self.stages[-1] = sentence, self.stages[-1][1]
+        elif not self.stages or self.stages[-1][0] != sentence:
+            self.stages.append((sentence, monotonic()))
 
     @property
     def stage_times(self) -> tuple[tuple[str, float], ...]:

@@ -23,7 +23,6 @@ from textual.widget import Widget
 from nictop.replay.position import wall_clock_text
 from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_widget import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -66,6 +65,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         """The one that the footer shows."""
 
     def compose(self) -> ComposeResult:
+        self.set_size_classes(self.app.size)  # before there are widgets, whose styles depend on it
         yield TabLine(id="tabs")
         with Horizontal(id="hosts-line"):
             yield StatusLine(self.opener.own_cost, clock=self.nictop.now, id="status")
@@ -275,6 +275,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         if self.nictop.replay is None:
             self.opener.look_back(self.nictop.now(), asks=True)
         else:
+            from nictop.tui.screens.dialogs.go_to_time import ask_time
+
             ask_time(self)
 
     def mark(self, host: str, nic: str) -> None:

@@ -10,10 +10,10 @@ leading ``-`` are refused all the same, as they mean no guest.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Literal, get_args
 
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
 
 Kind = Literal[
@@ -34,23 +34,23 @@ WRITTEN_KINDS = KINDS[1:]
 """Those that are written; a guest has no prefix."""
 MAX_LEVELS = 4
 MAX_NAME_CHARS = 253
-NAME = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.:+,-]*")
-POD_NAME = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*(?:/[a-z0-9][a-z0-9.-]*)?")
+NAME = pattern(r"[A-Za-z0-9_.][A-Za-z0-9_.:+,-]*")
+POD_NAME = pattern(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*(?:/[a-z0-9][a-z0-9.-]*)?")
 """NAMESPACE/NAME, and the container in the pod (RFC 1123)."""
 SSH_KINDS = ("ssh", "vsock")
 """Kinds that are reached by SSH, with a login of their own."""
 _USER = r"(?:(?P<user>[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})@)?"
 _PORT = r"(?::(?P<port>[1-9][0-9]{0,4}))?"
-SSH_ADDRESS = re.compile(
+SSH_ADDRESS = pattern(
     _USER + r"(?:\[(?P<bracketed>[0-9A-Fa-f:.]{2,45}(?:%[\w.-]{1,15})?)\]|"
     r"(?P<address>[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}))" + _PORT
 )
-VSOCK_ADDRESS = re.compile(_USER + r"(?P<bracketed>(?!))?(?P<address>[0-9]{1,10})" + _PORT)
+VSOCK_ADDRESS = pattern(_USER + r"(?P<bracketed>(?!))?(?P<address>[0-9]{1,10})" + _PORT)
 ADDRESS_FORMATS: dict[str, str] = {
     "ssh": "[user@]host[:port], an IPv6 address in brackets",
     "vsock": "[user@]CID[:port]",
 }
-SOCKET_PATH = re.compile(r"/[A-Za-z0-9_.:+,@/-]+")
+SOCKET_PATH = pattern(r"/[A-Za-z0-9_.:+,@/-]+")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Level:
 def ssh_address(level: Level) -> tuple[str | None, str, int | None]:
     """User, address or context ID, and port of a level that is reached by SSH. Raises
     ValueError."""
-    pattern = VSOCK_ADDRESS if level.kind == "vsock" else SSH_ADDRESS
-    found = pattern.fullmatch(level.name)
+    form = VSOCK_ADDRESS if level.kind == "vsock" else SSH_ADDRESS
+    found = form.fullmatch(level.name)
     if found is None:
         raise ValueError(f"{level.name!r} is not a valid address: {ADDRESS_FORMATS[level.kind]}")
     user, address, port = found["user"], found["bracketed"] or found["address"], found["port"]
@@ -148,5 +148,5 @@ def _is_guest_name(level: Level) -> bool:
     if name == "." or ".." in name.split("/"):
         return False
     is_path = level.kind == "agent" and name.startswith("/")
-    pattern = SOCKET_PATH if is_path else NAME
-    return pattern.fullmatch(name) is not None
+    allowed = SOCKET_PATH if is_path else NAME
+    return allowed.fullmatch(name) is not None

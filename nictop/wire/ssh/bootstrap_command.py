@@ -34,8 +34,8 @@ from nictop.wire.errors import PermanentError
 
 MIN_REMOTE_PYTHON = (3, 6)
 SOURCES_TIMEOUT = 15
-"""Seconds within which each part of the sources must arrive on the remote host; otherwise the
-remote process ends."""
+"""Seconds within which the bootstrap source must arrive on the remote host; otherwise the remote
+process ends."""
 MAX_NOISE_BYTES = 64 * 1024
 """Bytes that login shells may print before the marker."""
 MAX_MARK_BYTES = 128
@@ -102,7 +102,7 @@ _PYTHON = (
     f"sys.excepthook = lambda *_: os._exit({INPUT_LOST_STATUS}); "
     "source = zlib.decompress(line + stdin.read(int(sys.argv[5]) - len(line))); "
     "sys.excepthook = sys.__excepthook__; exec(source); "
-    "sys.exit(run_probe(int(sys.argv[6]), sys.argv[7:]))"
+    "sys.exit(run_probe(int(sys.argv[6]), sys.argv[7:], '%s-%s' % (sys.argv[4], sys.argv[3])))"
 )
 """A buffer of one byte reads exactly the requested bytes: the frames that follow stay in stdin."""
 
@@ -166,6 +166,20 @@ class RemoteCommand:
     def input_mark(self) -> bytes:
         """What Python writes to stderr if the first line of stdin was read by another program."""
         return f"{self.second}-{self.first} input".encode()
+
+    @cached_property
+    def _received(self) -> re.Pattern[bytes]:
+        mark = f"{self.second}-{self.first}".encode()
+        return re.compile(rb"^%s received ([0-9]{1,9})\r?\n" % mark, re.M)
+
+    def take_received(self, stderr: bytearray) -> int | None:
+        """How many bytes of the frames have come, as the newest line in `stderr` says, from which
+        such lines are removed; None: there is none."""
+        found = self._received.findall(stderr)
+        if not found:
+            return None
+        stderr[:] = self._received.sub(b"", stderr)
+        return int(found[-1])
 
     def is_from_esxi(self, noise: bytes | bytearray, start: int = 0) -> bool:
         """The marker of an ESXi host is in `noise` after `start`."""

@@ -123,6 +123,10 @@ class Bundle:
         first counters."""
         return FIRST_LINE + self.start + self._first
 
+    @property
+    def first_frame_bytes(self) -> int:
+        return len(self._first)
+
     @cached_property
     def compiled(self) -> bytes:
         """`rest` as byte code of this Python."""
@@ -388,7 +392,7 @@ def stripped_source(source: str) -> str:
     for begin, end, instead in cuts:
         missing_lines = data.count(b"\n", begin, end) - instead.count(b"\n")
         data[begin:end] = instead + b"\n" * missing_lines
-    text = re.sub(r"^ *#.*$", "", data.decode(), flags=re.MULTILINE)
+    text = re.sub(r"^ *#.*$|  # type: ignore.*$", "", data.decode(), flags=re.MULTILINE)
     return re.sub(r"^ +", lambda indent: " " * (len(indent[0]) // 4), text, flags=re.MULTILINE)
 
 

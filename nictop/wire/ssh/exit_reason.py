@@ -234,8 +234,8 @@ def slow_notice(what: str, seconds: float, limit: float, hint: str) -> str:
 
 SLOW_SHARE = 0.5
 """Share of a time limit from which on it is reported."""
-LOGIN_HINT = "check its load, and DNS and PAM of its sshd (UseDNS)"
-SHELL_HINT = f"check {START_FILES} (time ssh HOST true), and the load of the host"
+LOGIN_HINT = "check the round trip to it, its load, and DNS and PAM of its sshd (UseDNS)"
+SHELL_HINT = f"check {START_FILES} (time ssh HOST true), the round trip to the host, and its load"
 INPUT_NOTICE = f"{START_FILES} reads standard input, which other programs need: {READS_INPUT_HINT}"
 
 

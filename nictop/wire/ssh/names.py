@@ -3,9 +3,9 @@ since 9.6."""
 
 from __future__ import annotations
 
-import re
+from nictop.probe.kernel.patterns import pattern
 
-UNSAFE_HOST = re.compile(r"^-|['`\"$\\;&<>|(){}\s\x00-\x1f\x7f]")
+UNSAFE_HOST = pattern(r"^-|['`\"$\\;&<>|(){}\s\x00-\x1f\x7f]")
 """As valid_hostname of ssh.c."""
-UNSAFE_USER = re.compile(r"^-|['`\";&<>|(){}\x00-\x1f\x7f]|\s-|\\$")
+UNSAFE_USER = pattern(r"^-|['`\";&<>|(){}\x00-\x1f\x7f]|\s-|\\$")
 """As valid_ruser of ssh.c: a domain may precede a name (``DOMAIN\\name``)."""

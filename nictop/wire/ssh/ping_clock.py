@@ -1,20 +1,36 @@
 """Clock offset of another machine, estimated from `Pong` records, with its uncertainty.
 
-Of the last pings the one with the shortest round trip counts, as in NTP's clock filter (RFC 5905,
-section 10): the cause of a longer round trip also makes the offset wrong. Clocks drift apart by up
-to about 100 ppm, so the window is short.
+Of all pings the one counts that is least uncertain now: half of its round trip, and what two clocks
+may have drifted apart since (as in NTP's clock filter, RFC 5905, section 10: the cause of a longer
+round trip also makes the offset wrong). A short round trip is remembered while later ones wait in
+a full queue: only so is it known how late the readings in that queue are. Answers that contradict
+the newest one are dropped: a virtual machine that is paused has another offset afterwards.
 """
 
 from __future__ import annotations
 
-from collections import deque
-
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Clock, Pong
+from nictop.probe.records.counters import MAX_CLOCK_DRIFT
 
 FILTER_PINGS = 16
-"""Pings in the filter."""
+"""Pings that are remembered."""
 MAX_OUTSTANDING_PINGS = 64
 """Pings without an answer that are remembered."""
+
+
+@dataclass(frozen=True)
+class _Answer:
+    received: float
+    offset: float
+    round_trip: float
+
+    def uncertainty(self, now: float) -> float:
+        return self.round_trip / 2 + MAX_CLOCK_DRIFT * max(0.0, now - self.received)
+
+    def agrees(self, newest: _Answer) -> bool:
+        allowed = newest.round_trip / 2 + self.uncertainty(newest.received)
+        return abs(self.offset - newest.offset) <= allowed
 
 
 class PingClock:
@@ -25,7 +41,7 @@ class PingClock:
         self.estimate: Clock | None = None
         self._sequence = 0
         self._sent: dict[int, float] = {}
-        self._answers: deque[tuple[float, float]] = deque(maxlen=FILTER_PINGS)
+        self._answers: list[_Answer] = []
 
     def ping(self, now: float) -> int:
         """Sequence number of a ping that is sent at `now`."""
@@ -40,8 +56,10 @@ class PingClock:
         sent = self._sent.pop(pong.sequence, None)
         if sent is None or now < sent:
             return None
-        round_trip = now - sent
-        self._answers.append((round_trip, pong.monotonic - (sent + now) / 2))
-        shortest, offset = min(self._answers)
-        self.estimate = Clock(time=now, offset=offset, uncertainty=shortest / 2)
+        newest = _Answer(now, pong.monotonic - (sent + now) / 2, now - sent)
+        agreeing = [answer for answer in self._answers if answer.agrees(newest)]
+        self._answers = sorted([*agreeing, newest], key=lambda answer: answer.uncertainty(now))
+        del self._answers[FILTER_PINGS:]
+        best = self._answers[0]
+        self.estimate = Clock(time=now, offset=best.offset, uncertainty=best.uncertainty(now))
         return self.estimate

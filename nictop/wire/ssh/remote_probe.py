@@ -66,6 +66,9 @@ HEARTBEAT_SECONDS = 10.0
 """Seconds without a request after which the remote probe ends itself."""
 MAX_UNANSWERED_PINGS = 4
 """Pings in a row without any received data after which the host counts as gone."""
+SENT_PART_BYTES = 8 * 1024
+"""Of the sources, in a message of SSH: what is in it is passed on when all of it has come, and on a
+slow network the host says every few seconds how much that is."""
 STARTUP_TIMEOUT = 15.0
 """Seconds from the command to the marker (login shells may be slow), and from the marker to the
 hello."""
@@ -135,6 +138,10 @@ class RemoteProbe:
         """It was given up, as it did not answer in time."""
         self._is_complete = False
         """All sources have been sent; requests may follow."""
+        self._frame_bytes = 0
+        """Of all frames; 0: not known yet."""
+        self._received_bytes = 0
+        """Of them, what has come, as far as the host has said."""
         self._stderr = bytearray()
         self._is_gone = asyncio.Event()
         self._status: int | None = None
@@ -260,6 +267,7 @@ class RemoteProbe:
     def _receive_stderr(self, data: bytes) -> None:
         self._stderr = (self._stderr + data)[-MAX_REMOTE_STDERR_BYTES:]
         self.inbox.put(b"", other_bytes=len(data))
+        self._note_received(self.command.take_received(self._stderr))
         if self.command.input_mark in self._stderr:
             self._stderr = self._stderr.replace(self.command.input_mark, b"")
             self.tell(INPUT_NOTICE)
@@ -268,6 +276,16 @@ class RemoteProbe:
             if prompt in self._stderr:
                 del self._stderr[: self._stderr.index(prompt) + len(prompt)]
                 self.spawn(self._send_password())
+
+    def _note_received(self, count: int | None) -> None:
+        """The host says how much of the sources has come: on a slow network they take minutes."""
+        if count is None or not self._received_bytes < count <= self._frame_bytes:
+            return
+        self._received_bytes = count
+        self._stage_started = time.monotonic()
+        if self.inbox.reader.line_count:
+            target = f"{count // 1000} of {self._frame_bytes // 1000} kB"
+            self.inbox.announce(SourceState("live", stage="probe", target=target))
 
     def _receive_noise(self, data: bytes) -> None:
         assert self._noise is not None
@@ -336,7 +354,10 @@ class RemoteProbe:
         rest = await asyncio.get_running_loop().run_in_executor(
             None, self._bundle.rest_for, version, magic
         )
-        self._write(rest + self._queued_requests)
+        self._frame_bytes = self._bundle.first_frame_bytes + len(rest)
+        for begin in range(0, len(rest), SENT_PART_BYTES):
+            self._write(rest[begin : begin + SENT_PART_BYTES])
+        self._write(self._queued_requests)
         self._is_complete = True
 
     def _write(self, data: bytes) -> None:

@@ -44,6 +44,14 @@ def parsed(line: str, *, plain: bool = True) -> RunRequest:
             "a b --reverse --streams 4 --omit 2",
             RunRequest("a", "b", interval=1.0, direction="reverse", streams=4, omit=2),
         ),
+        (
+            "192.0.2.5 b --foreign --wait 60",
+            RunRequest(
+                "192.0.2.5", "b", interval=1.0, foreign=True, foreign_client=True, wait=60
+            ),
+        ),
+        ("a 192.0.2.5 --foreign", RunRequest("a", "192.0.2.5", interval=1.0, foreign=True)),
+        ("a b --generator ntttcp", RunRequest("a", "b", interval=1.0, generator="ntttcp")),
         ("a b --bidirectional -6", RunRequest("a", "b", interval=1.0, direction="bidirectional",
             ip_version=6)),
         ("a b --udp --bitrate 2.5G", RunRequest("a", "b", interval=1.0, protocol="udp",

@@ -195,6 +195,15 @@ def test_the_last_values_of_an_absent_host_are_marked_as_stale(state: str) -> No
     assert {column.cell(row)[1] for column in COLUMNS} == {"dim"}
 
 
+def test_a_host_that_sends_nothing_new_is_not_live() -> None:
+    """As its own row says: no data for 8 s."""
+    rows = overview([HostNow(LIVE, 8.0, is_overdue=True)])
+    assert {row.host_state for row in rows} == {"stale 8.00 s"}
+    assert all(row.rate("rx_bits") is None for row in rows)
+    (unread,) = overview([HostNow(with_state(Snapshot.empty("new"), "live", ""), 8.0)])
+    assert unread.host_state == "reading"
+
+
 def test_a_live_host_has_no_age() -> None:
     assert all(row.age is None and not row.is_stale for row in rows_of(LIVE, age=5.0))
     (stale,) = rows_of(with_state(host("a", nic(2, "x")), "lost", ""), age=None)

@@ -11,6 +11,14 @@ from nictop.probe.records import LINK_COUNTERS, Counters
 from tests.model.hosts import counters, link_counters
 
 FIELDS = tuple(LinkRates.__dataclass_fields__)
+EVENTS = {
+    "rx_errors": "rx_errors",
+    "tx_errors": "tx_errors",
+    "rx_dropped": "rx_dropped",
+    "tx_dropped": "tx_dropped",
+    "rx_missed_errors": "rx_missed",
+}
+"""Counter → its rate."""
 SHARES = ("user", "system", "irq", "softirq", "steal", "guest", "idle", "iowait")
 
 
@@ -122,6 +130,18 @@ def test_error_counter_wraps() -> None:
         link_rates(old, {"rx_packets": 20, "rx_bytes": 2000, "rx_errors": 900_000_000}).rx_errors
         is None
     )
+
+
+@given(st.lists(st.integers(0, 2), min_size=10, max_size=10))
+def test_events_are_rated_one_by_one(values: list[int]) -> None:
+    """Whether none of them has happened, some, or all; and whatever is behind them."""
+    old, new = (dict(zip(EVENTS, part, strict=True)) for part in (values[:5], values[5:]))
+    moved = {"rx_packets": 20, "rx_bytes": 2000}
+    before = counters(1.0, {4: link_counters(**old)})
+    found = between(before, counters(3.0, {4: link_counters(**new, **moved)})).links[4]
+    for name, field in EVENTS.items():
+        step = new[name] - old[name]
+        assert getattr(found, field) == (step / 2 if step >= 0 else None)
 
 
 def test_older_kernels_send_fewer_columns() -> None:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tarfile
 import zipfile
+from collections.abc import Callable
 from email.parser import HeaderParser
 from pathlib import Path
 
@@ -19,20 +20,27 @@ from packaging.requirements import Requirement
 
 import nictop
 from release.sbom import SUFFIX, normalized
-from release.wheels import PYTHONS, REQUIREMENTS, ROOT
+from release.wheels import ARCHITECTURES, PYTHONS, REQUIREMENTS, ROOT
 from tests.release.built.roots import (
     Python,
     minimal_root_command,
     pythons,
     run_in_copy,
     run_in_minimal_root,
+    this_system,
     why_no_roots,
 )
 from tests.release.test_sbom import check_document
 from tests.support.terminal import TerminalProgram
+from tests.support.where_it_runs import Run
 
 Dist = dict[str, Path]
 MAX_OFFLINE_MEGABYTES = 25
+LIBRARY_FILES = (
+    *("x86_64.pyz", "amd64.deb", "x86_64.rpm"),
+    *("aarch64.pyz", "arm64.deb", "aarch64.rpm"),
+)
+MACHINES = [one.machine for one in ARCHITECTURES]
 LIBRARIES = (
     "asyncssh",
     "bcrypt",
@@ -94,8 +102,8 @@ def test_wheel_and_source_distribution(dist: Dist) -> None:
 def test_each_file_with_libraries_has_its_bill_of_materials(dist: Dist) -> None:
     pinned = dict(re.findall(r"^([\w.-]+)==([\w.]+)", REQUIREMENTS.read_text(), re.MULTILINE))
     wanted = {(normalized(name), version) for name, version in pinned.items()}
-    for ending in ("pyz", "deb"):
-        file = dist[ending]
+    for kind in LIBRARY_FILES:
+        file = dist[kind]
         found = check_document(file.with_name(file.name + SUFFIX).read_bytes())
         assert {(normalized(one["name"]), one["version"]) for one in found["components"]} == wanted
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
@@ -115,17 +123,19 @@ def test_the_wheel_of_the_source_distribution_is_the_same(dist: Dist, tmp_path: 
 # ------------------------------------------------------------------------------------- offline file
 
 
-def test_the_offline_file_is_small(dist: Dist) -> None:
-    assert dist["pyz"].stat().st_size < MAX_OFFLINE_MEGABYTES * 1e6
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_offline_file_is_small(dist: Dist, machine: str) -> None:
+    assert dist[f"{machine}.pyz"].stat().st_size < MAX_OFFLINE_MEGABYTES * 1e6
 
 
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("version", PYTHONS, ids=lambda version: ".".join(map(str, version)))
 def test_all_requirements_are_in_the_offline_file(
-    dist: Dist, version: tuple[int, int], tmp_path: Path
+    dist: Dist, version: tuple[int, int], machine: str
 ) -> None:
     """Also for a Python that is not on this machine: names, versions and compiled modules."""
     with (
-        zipfile.ZipFile(dist["pyz"]) as outer,
+        zipfile.ZipFile(dist[f"{machine}.pyz"]) as outer,
         outer.open("packages.zip") as inner,
         zipfile.ZipFile(inner) as packages,
     ):
@@ -151,15 +161,17 @@ def test_all_requirements_are_in_the_offline_file(
                 ), line
     compiled = {name for name in names if ".cpython-" in name}
     modules = {name.partition(".cpython-")[0] for name in compiled}
-    tag = f".cpython-{version[0]}{version[1]}-x86_64-linux-gnu.so"
+    tag = f".cpython-{version[0]}{version[1]}-{machine}-linux-gnu.so"
     assert modules and {f"{module}{tag}" for module in modules} <= compiled
 
 
 @needs_roots
 @pytest.mark.parametrize("python", pythons(), ids=lambda python: python.version)
-def test_the_offline_file_runs_without_network(dist: Dist, python: Python, tmp_path: Path) -> None:
+def test_the_offline_file_runs_without_network(
+    dist: Dist, python: Python, tmp_path: Path, record_run: Callable[[Run], None]
+) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return run_in_minimal_root(python, dist["pyz"], tmp_path / "root", *arguments)
+        return run_in_minimal_root(python, dist["x86_64.pyz"], tmp_path / "root", *arguments)
 
     version = run("/nictop.pyz", "--version")
     assert (version.returncode, version.stderr) == (0, "")
@@ -179,7 +191,7 @@ def test_the_offline_file_runs_without_network(dist: Dist, python: Python, tmp_p
     loaded = run("/usr/bin/python3", "-I", "-c", imports)
     assert (loaded.returncode, loaded.stderr) == (0, "")
     with TerminalProgram(
-        minimal_root_command(python, dist["pyz"], tmp_path / "root", "/nictop.pyz", "demo"),
+        minimal_root_command(python, dist["x86_64.pyz"], tmp_path / "root", "/nictop.pyz", "demo"),
         tmp_path,
         os.environ,
         (120, 36),
@@ -187,13 +199,18 @@ def test_the_offline_file_runs_without_network(dist: Dist, python: Python, tmp_p
         demo.wait_for_text("Traffic")
         demo.type("q")
         assert demo.wait_for_end() == 0
+    record_run(
+        Run("offline file", f"{this_system()}, only Python and glibc", "x86-64", python.version)
+    )
 
 
 # ----------------------------------------------------------------------------------- Debian package
 
 
 @needs_roots
-def test_the_debian_package_installs_and_removes_cleanly(dist: Dist, tmp_path: Path) -> None:
+def test_the_debian_package_installs_and_removes_cleanly(
+    dist: Dist, tmp_path: Path, record_run: Callable[[Run], None]
+) -> None:
     """In a copy of this machine's files: what it adds is gone after its removal."""
     if shutil.which("dpkg") is None:
         pytest.skip("dpkg is not installed")
@@ -201,13 +218,14 @@ def test_the_debian_package_installs_and_removes_cleanly(dist: Dist, tmp_path: P
     folder.mkdir()
     list_files = "find /usr /etc /opt | sort"
     script = f"""
-        cp {dist["deb"]} /package.deb
+        cp {dist["amd64.deb"]} /package.deb
         {list_files} >/tmp/before
         dpkg --path-include='/usr/share/*' -i /package.deb
         /usr/bin/nictop --version
         nictop show --interval 0.1 | head -1
         nictop completion hosts
         man -w nictop
+        test -e /usr/lib/systemd/system/nictop-metrics.service
         dpkg --verify nictop
         test -e /usr/share/bash-completion/completions/nictop
         test -e /usr/share/zsh/vendor-completions/_nictop
@@ -225,13 +243,16 @@ def test_the_debian_package_installs_and_removes_cleanly(dist: Dist, tmp_path: P
     assert f"nictop {nictop.__version__} (Debian package, Python 3." in done.stdout
     assert "/usr/share/man/man1/nictop.1.gz" in done.stdout and "\nlocal\n" in done.stdout
     assert done.stdout.endswith("removed\n")
+    (python,) = re.findall(r"Debian package, Python (3\.\d+)\.", done.stdout)
+    record_run(Run("Debian package", this_system(), "x86-64", python))
 
 
-def test_lintian_finds_no_error(dist: Dist) -> None:
+@pytest.mark.parametrize("kind", ["amd64.deb", "arm64.deb"])
+def test_lintian_finds_no_error(dist: Dist, kind: str) -> None:
     if shutil.which("lintian") is None:
         pytest.skip("lintian is not installed")
     done = subprocess.run(
-        ["lintian", "--fail-on", "error", "--allow-root", str(dist["deb"])],
+        ["lintian", "--fail-on", "error", "--allow-root", str(dist[kind])],
         capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout

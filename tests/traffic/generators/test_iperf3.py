@@ -314,7 +314,7 @@ def test_command_lines_of_both_formats() -> None:
         bitrate=10**9,
     )
     assert " ".join(iperf3_client_arguments(plan, text_tools)) == (
-        "--forceflush -f k -i 0.5 -t 2 -P 4 --connect-timeout 5000 -B 192.0.2.1 -R -Z -O 1 -b "
+        "--forceflush -f k -i 0.5 --connect-timeout 5000 -B 192.0.2.1 -t 2 -P 4 -R -Z -O 1 -b "
         "1000000000 -l 1024 "
         "-M 100 -w 65536 -C cubic -S 184 -A 0"
     )

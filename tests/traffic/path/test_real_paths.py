@@ -18,7 +18,8 @@ from nictop.probe.records import IcmpError
 from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.path.result import PathRequest
 from nictop.traffic.path.session import PathSession
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace, applied, why_no_namespaces
 from tests.support.probe import is_helper, wait_until

@@ -10,7 +10,7 @@ from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Address
 from nictop.probe.records.links import DefaultRoute
-from nictop.traffic.plan.foreign import check_foreign_address, foreign_pair
+from nictop.traffic.plan.foreign import foreign_pair, foreign_side
 from nictop.traffic.plan.one_nic import select_nic
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.plan.request import RunRequest
@@ -99,10 +99,17 @@ def test_client_that_has_no_such_end(more: dict[str, str], message: str) -> None
 @pytest.mark.parametrize("text", ["nas1", "192.0.2.300", "", "192.0.2.0/24"])
 def test_name_is_no_foreign_server(text: str) -> None:
     with pytest.raises(NictopError):
-        check_foreign_address(text)
+        foreign_side("vm1", text)
 
 
 def test_prefix_of_an_address_that_is_invalid_is_no_subnet() -> None:
     wrong = replace(ENS3, addresses=(Address("ipv4", "192.0.2.1", 99, "global", ()),))
     pair = foreign_pair(request("192.0.2.50"), hosts(wrong)).pair
     assert pair.client == Endpoint("a", 3, "192.0.2.1")
+
+
+def test_foreign_end_is_the_address() -> None:
+    """Of two addresses the server, as before a client could be one."""
+    assert foreign_side("vm1", "192.0.2.50") == "server"
+    assert foreign_side("192.0.2.50", "vm1") == "client"
+    assert foreign_side("192.0.2.1", "192.0.2.50") == "server"

@@ -312,7 +312,8 @@ def test_plan_has_every_option_of_the_request() -> None:
         "client_cpu": 1, "server_cpu": 0, "zerocopy": True, "port": 6000, "interval": 0.25,
         "test": "rr", "request_size": 64, "response_size": 128, "files": 5, "rate": 7,
         "workload": "true", "value_pattern": "x", "judged_by": "cpu", "variable_value": "4K", "variable_name": "bs",
-        "foreign": True,
+        "foreign": True, "foreign_client": True, "wait": 20, "guest": "win10",
+        "guest_vf": 3,
     }  # fmt: skip
     request = replace(REQUEST, client_nic="ens3", **options)  # type: ignore[arg-type]
     plan = plan_of(request, select_pair(request, pairs, hosts), "builtin")

@@ -24,7 +24,7 @@ from nictop.tui.widgets.devices.detail import FactLines
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.page import FindingPage
 from nictop.tui.widgets.findings.panel import FindingsPanel
-from nictop.tui.widgets.findings.view import FindingList, FindingsView
+from nictop.tui.widgets.findings.view import CHOSEN_IS_RESOLVED, FindingList, FindingsView
 from tests.support.dialogs import dialog_lines, press_button
 from tests.support.findings import RENAME, commands, finding, lines_of_case, step_texts
 from tests.support.hostile import SHORT as HOSTILE
@@ -463,6 +463,28 @@ async def test_resolved_findings_are_folded_at_the_end_of_the_list(
         assert sorted(line.split()[1] for line in screen.lines(FindingList)) == ["ens1", "ens2"], (
             "it is back"
         )
+
+
+async def test_no_key_is_for_another_finding_than_the_one_that_was_resolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`y` pressed in the moment in which the chosen one leaves the list copies nothing."""
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
+    async with live_screen(NARROW) as screen:
+        first, second = (finding(subject=name) for name in ("ens1", "ens2"))
+        await show(screen, first, second)
+        await screen.press("4", "down", "up")
+        for seconds in (1.0, 31.0, 1.0):
+            now[0] += seconds
+            changed = replace(second, why=str(now[0]))
+            screen.nictop.diagnosis.publish(Diagnosis((changed,), ()))
+            await screen.settle()
+        assert screen.lines(FindingPage)[0] == f" {CHOSEN_IS_RESOLVED}"
+        await screen.press("y")
+        assert not copied(screen)
+        await screen.press("down", "y")
+        assert "ens2" in screen.lines(FindingPage)[0] and copied(screen)
 
 
 async def test_keys_of_the_view_do_nothing_elsewhere() -> None:

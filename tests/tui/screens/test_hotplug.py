@@ -6,7 +6,8 @@ from __future__ import annotations
 import sys
 
 from nictop.tui.app import NictopApp
-from nictop.wire.local import LocalSource, probe_command
+from nictop.wire.local import LocalSource
+from nictop.wire.probe_process import probe_command
 from tests.support.namespaces import Namespace
 from tests.support.screen import NARROW, Screen, running, wait_until
 from tests.support.sources import ScriptedSource

@@ -327,10 +327,42 @@ class ScriptedRun:
                 continue
             if sentence.startswith("!"):
                 raise NictopError(sentence[1:], "install iperf3 there")
-            emit(Stage("preparing", sentence))
+            is_wait = sentence.startswith("waiting for vm")
+            emit(Stage("waiting" if is_wait else "preparing", sentence))
 
     def stop(self) -> bool:
         return False
+
+
+async def test_an_attempt_that_was_followed_by_another_has_not_passed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A host that restarts: what is waited for is one stage, with the time of all attempts."""
+    now = 100.0
+    monkeypatch.setattr("nictop.traffic.session.RunSession", ScriptedRun)
+    monkeypatch.setattr("nictop.tui.controllers.traffic.monotonic", lambda: now)
+    async with live_screen(NARROW) as screen:
+        traffic = screen.nictop.traffic
+        traffic.start(RunRequest("vm1", "vm2"), self_test=True)
+        await screen.press("6")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+
+        async def shown_after(sentence: str) -> list[str]:
+            ScriptedRun.stages.put_nowait(sentence)
+            await wait_until(screen, lambda: traffic.sentence == sentence)
+            traffic.publish()
+            await screen.settle()
+            rows = [" ".join(row.split()) for row in body(screen)]
+            return [row for row in rows if row[:1] in (UNICODE.passed, "◌")]
+
+        for attempt, doing in enumerate(("lost", "SSH handshake (attempt 3)", "logging in")):
+            shown = await shown_after(f"waiting for vm2: {doing}")
+            assert shown == [f"◌ waiting for vm2: {doing} {10 * attempt} s"]
+            now += 10
+        assert await shown_after("checking iperf3 on both hosts") == [
+            "✓ waiting for vm2: logging in 30 s",
+            "◌ checking iperf3 on both hosts 0 s",
+        ]
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])

@@ -2,8 +2,8 @@
 
 Reads /run/udev/data/nIFINDEX (udev's private format, stable since systemd 183) of links with a
 device → `Link.name_property`, `Link.link_file`. In a network namespace that shares /run with the
-host the record of a number is that of another netdev: it counts only with the name or the MAC
-address of the link.
+host the record of a number is that of another netdev: it counts only with the name, the MAC address
+or the device of the link.
 
 Sources: systemd.net-naming-scheme(7), systemd.link(5), systemd src/udev/udev-builtin-net_id.c.
 """
@@ -42,14 +42,25 @@ def with_udev_names(links: tuple[Link, ...], run: str = "/run") -> tuple[Link, .
 def _with_udev_name(link: Link, folder: str) -> Link:
     if link.bus is None:
         return link
+    properties = parse_udev_properties(record_of(link, folder))
+    if not properties:
+        return link
+    naming = _property_with(link.name, properties)
+    return replace(link, name_property=naming, link_file=properties.get("ID_NET_LINK_FILE", ""))
+
+
+def record_of(link: Link, folder: str) -> str:
+    """What udev knows of a link; "": nothing, or the record is that of another netdev."""
     text = read_text(os.path.join(folder, f"n{link.ifindex}"), MAX_UDEV_RECORD_BYTES)
     if not isinstance(text, str):
-        return link
+        return ""
     properties = parse_udev_properties(text)
-    naming = _property_with(link.name, properties)
-    if not naming and not _has_mac_address(link, properties):
-        return link
-    return replace(link, name_property=naming, link_file=properties.get("ID_NET_LINK_FILE", ""))
+    is_own = (
+        _property_with(link.name, properties)
+        or _has_mac_address(link, properties)
+        or _has_device(link, properties)
+    )
+    return text if is_own else ""
 
 
 def parse_udev_properties(text: str) -> dict[str, str]:
@@ -74,3 +85,8 @@ def _has_mac_address(link: Link, properties: dict[str, str]) -> bool:
     address = link.permanent_address or link.address
     named = properties.get(MAC_NAME, "")[MAC_NAME_PREFIX_CHARS:]
     return bool(address) and named == "x{}".format((address or "").replace(":", ""))
+
+
+def _has_device(link: Link, properties: dict[str, str]) -> bool:
+    """``E:ID_PATH=pci-0000:01:00.0`` (systemd src/udev/udev-builtin-path_id.c)."""
+    return link.device is not None and properties.get("ID_PATH") == f"pci-{link.device}"

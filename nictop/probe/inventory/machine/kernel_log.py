@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from operator import itemgetter
 
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
@@ -17,8 +18,8 @@ from nictop.probe.inventory.machine.message_table import (
     OF_ANY_DEVICE,
     UDEV,
     Known,
+    candidates,
     find_known,
-    is_candidate,
 )
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path, unreadable_from_error
@@ -37,6 +38,8 @@ MAX_MESSAGES_PER_GROUP = 40
 MAX_MESSAGE_CHARS = 500
 MAX_KMSG_RECORDS = 50_000
 """Limits the cost for a buffer of several MiB."""
+RECORDS_AT_ONCE = 128
+"""That are looked at together."""
 
 Position = int
 """Of a record in the buffer."""
@@ -92,7 +95,7 @@ def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMe
     groups: dict[tuple[str, str], Group] = {}
     lost: set[str] = set()
     opened: dict[tuple[str, str], str] = {}
-    for position, record in enumerate(records):
+    for position, record in numbered_candidates(records):
         found = known_message(record, functions)
         if found is None:
             continue
@@ -112,10 +115,22 @@ def select(records: Iterable[bytes], addresses: Iterable[str]) -> tuple[KernelMe
     return tuple(message for _, message in sorted(entries, key=itemgetter(0)))
 
 
+def numbered_candidates(records: Iterable[bytes]) -> Iterator[tuple[Position, bytes]]:
+    """Those that may be about a problem of a NIC."""
+    unread = iter(records)
+    position = 0
+    while True:
+        part = list(islice(unread, RECORDS_AT_ONCE))
+        if not part:
+            return
+        for place, record in candidates(part):
+            yield position + place, record
+        position += len(part)
+
+
 def known_message(record: bytes, functions: frozenset[str]) -> tuple[KernelMessage, Known] | None:
-    """A record about a problem of a NIC, and what is known of its text; None: another one."""
-    if not is_candidate(record):
-        return None
+    """A candidate that is about a problem of a NIC, and what is known of its text; None: another
+    one."""
     message = parse_record(record)
     if message is None:
         return None

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from nictop.probe.inventory.links.udev_names import MAX_UDEV_RECORD_BYTES, record_of
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import KernelMessage, Link, PciFunction
@@ -19,8 +20,6 @@ from nictop.probe.records import KernelMessage, Link, PciFunction
 BOOT_SECONDS = 180.0
 """After the start of the kernel. Devices that udev lists until then may be older, because at boot
 udev processes all existing devices."""
-MAX_UDEV_RECORD_BYTES = 16 * 1024
-"""The time is near the start of a record."""
 NEIGHBOUR_TABLES = {"ipv4": "arp_cache", "ipv6": "ndisc_cache"}
 NEIGHBOURS_FULL = ("neighbor table overflow", "neighbour table overflow")
 
@@ -39,39 +38,31 @@ def with_ages(
     aged_links = []
     for link in links:
         if link.device:
-            since = created(folder, f"n{link.ifindex}")
-            aged_links.append(replace(link, created=since))
+            aged_links.append(replace(link, created=created(record_of(link, folder))))
         else:
             aged_links.append(link)
     aged_functions = []
     for function in functions:
         if function.physical_function is not None:
-            since = created(folder, f"+pci:{function.address}")
+            record = read_text(f"{folder}/+pci:{function.address}", MAX_UDEV_RECORD_BYTES)
+            since = created(record) if isinstance(record, str) else None
             aged_functions.append(replace(function, created=since))
         else:
             aged_functions.append(function)
     return tuple(aged_links), tuple(aged_functions)
 
 
-def created(folder: str, record: str) -> float | None:
-    """Since when udev knows a device; None: not known, or since the boot."""
-    time = first_seen(os.path.join(folder, record))
+def created(record: str) -> float | None:
+    """Since when udev knows the device of a record; None: not known, or since the boot."""
+    time = parse_first_seen(record)
     if time is None or time <= BOOT_SECONDS:
         return None
     return time
 
 
-def first_seen(path: str) -> float | None:
-    """Seconds, CLOCK_MONOTONIC, from a record of udev's database; None: no record, or no time in
-    it."""
-    text = read_text(path, MAX_UDEV_RECORD_BYTES)
-    if not isinstance(text, str):
-        return None
-    return parse_first_seen(text)
-
-
 def parse_first_seen(text: str) -> float | None:
-    """The line ``I:83512345`` (microseconds)."""
+    """Seconds, CLOCK_MONOTONIC, from the line ``I:83512345`` (microseconds) of a record of udev's
+    database; None: no such line."""
     line = next((line for line in text.splitlines() if line.startswith("I:")), "")
     microseconds = parse_integer(line[2:])
     if not microseconds:

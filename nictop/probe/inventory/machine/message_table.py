@@ -11,6 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from typing import Literal
 
     Meaning = Literal[
@@ -1205,10 +1206,24 @@ DRIVER_TEXTS = {
 def is_candidate(record: bytes) -> bool:
     """Whether a record of /dev/kmsg may have a text of the table; cheap, and true too often rather
     than too rarely."""
+    return _has_driver_text(record) or any(text in record for text in UNBOUND_TEXTS)
+
+
+def candidates(records: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Those for which `is_candidate` is true, with their place. Texts of any driver are looked for
+    in all records at once, which takes a tenth of the time: most are in none."""
+    joined = b"\n".join(records)
+    present = [text for text in UNBOUND_TEXTS if text in joined]
+    for place, record in enumerate(records):
+        if _has_driver_text(record) or any(text in record for text in present):
+            yield place, record
+
+
+def _has_driver_text(record: bytes) -> bool:
+    """The record begins with a driver of the table, and has one of its texts."""
     start = record.find(b";") + 1
     word = record[start : start + MAX_FIRST_WORD_BYTES].split(b" ", 1)[0].rstrip(b":")
-    own = DRIVER_TEXTS.get(word, ())
-    return any(text in record for text in own) or any(text in record for text in UNBOUND_TEXTS)
+    return any(text in record for text in DRIVER_TEXTS.get(word, ()))
 
 
 def find_known(text: str) -> Known | None:

@@ -56,8 +56,6 @@ CPU_FILTER_HINT = "filter: 0-7  busy>50  soft>10  steal>0  irq/s>1000  !3"
 class LiveDrawing(FramedScreen):
     """The live screen without its actions."""
 
-    CSS_PATH = "../../nictop.tcss"
-
     def __init__(self) -> None:
         super().__init__()
         self.host = ShownHost()
@@ -291,7 +289,8 @@ class LiveDrawing(FramedScreen):
         """ifindex → what the filter looks at."""
         hosts, display = self.nictop.hosts.sessions, self.nictop.display
         snapshots = [display.snapshot(session) for session in hosts]
-        self._nics.update(hosts, snapshots, display.diagnosis, self.nictop.now(), virtual=True)
+        now, interval = self.nictop.now(), self.nictop.hosts.interval
+        self._nics.update(hosts, snapshots, display.diagnosis, now, interval, virtual=True)
         return {row.end.ifindex: row for row in self._nics.rows if row.end.host == self.host.name}
 
     def _peer_names(self) -> dict[int, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
 from nictop.model.text import units
+from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MAX_HOST_CHARS = 40
 """Of a host in the name of a file."""
-UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+UNSAFE = pattern(r"[^A-Za-z0-9._-]+")
 
 
 def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:

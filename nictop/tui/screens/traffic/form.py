@@ -412,8 +412,24 @@ class TrafficScreen(FramedScreen):
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),
             MenuEntry(path_test, self.test_path, None, not why_not, why_not),
             MenuEntry(self_test, self.start_self_test),
+            MenuEntry(
+                f"Measure a command of yours on {clean(self.nictop.hosts.chosen)}",
+                self.measure_command,
+                None,
+                not self.nictop.traffic.running,
+                "a test is running",
+            ),
         )
         self.app.push_screen(MenuScreen("Traffic", entries))
+
+    def measure_command(self) -> None:
+        """Ask for a command, and run it on the shown host."""
+        from nictop.tui.screens.traffic.command import ask_command
+
+        if self.nictop.traffic.running:
+            self.nictop.notify("A test is running.", "Measure a command")
+            return
+        ask_command(self, self.nictop.hosts.chosen, "", self._arguments())
 
     def test_path(self) -> None:
         """Test the chosen path without traffic."""

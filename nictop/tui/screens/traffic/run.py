@@ -15,7 +15,11 @@ from textual.binding import BindingType
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.report.runs.points import set_up_points
-from nictop.report.runs.sentences import path_test_sentences
+from nictop.report.runs.sentences import (
+    MAX_DEVICES_IN_RESULT,
+    path_test_sentences,
+    storage_text,
+)
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.selection import StoredRun
@@ -164,6 +168,9 @@ class RunScreen(RunPage):
         sentences: list[tuple[str, str]] = []
         if traffic.running and traffic.sentence:
             sentences.append(("now", traffic.sentence))
+        if traffic.running:
+            for activity in traffic.storage[:MAX_DEVICES_IN_RESULT]:
+                sentences.append(("storage", storage_text(activity)))
         if traffic.running and traffic.path_test is not None:
             sentences += path_test_sentences(traffic.path_test)
         if traffic.trouble:
@@ -185,7 +192,7 @@ class RunScreen(RunPage):
         last = last_result_text(traffic)
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."
-            return RunWaiting(title, "", stages, [last])
+            return RunWaiting(title, "", stages, [*traffic.typed, last])
         reason, _, advice = traffic.trouble.partition("; ")
         failure = f"Test failed: {reason}" if reason else self.failure_text()
         hint = f"Hint: {advice}" if advice else ""

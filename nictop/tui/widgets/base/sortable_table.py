@@ -50,7 +50,8 @@ class SortableTable(ChoiceList, Generic[RowT]):
 
     def _needed(self, column: Column[RowT]) -> int:
         """Cells of the longest text in a column."""
-        return max((width(clean(column.cell(row)[0])) for row in self._rows), default=0)
+        texts = {column.raw_text(row) for row in self._rows}  # mostly the same few
+        return max((width(clean(text)) for text in texts), default=0)
 
     def _with_mark(self, column: Column[RowT]) -> Column[RowT]:
         """With room for the mark of the order, if the rows are ordered by it."""

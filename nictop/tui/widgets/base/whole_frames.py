@@ -49,7 +49,7 @@ class WholeFrames(WhileOpen):
     def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
         if self._is_laying_out:
             return
-        self._set_size_classes(self.outer_size if size is None else size)
+        self.set_size_classes(self.outer_size if size is None else size)
         self._is_laying_out = True
         try:
             self._lay_out(size, scroll)
@@ -88,7 +88,7 @@ class WholeFrames(WhileOpen):
         else:
             super()._compositor_refresh()  # type: ignore[misc]
 
-    def _set_size_classes(self, size: Size) -> None:
+    def set_size_classes(self, size: Size) -> None:
         """Textual sets them when the first frame of a size is drawn."""
         horizontal = list(self.app.HORIZONTAL_BREAKPOINTS or ())
         vertical = list(self.app.VERTICAL_BREAKPOINTS or ())

@@ -384,7 +384,7 @@ class LinkPanel(WhileOpen, Vertical):
         peers: Sequence[PairFact] = (),
         *,
         with_chart: bool = True,
-        is_checked: bool = True,
+        is_checked: bool,
     ) -> None:
         """Draw `row` (None: nothing to choose yet) from `snapshot`. `peers`: on other hosts.
         `with_chart`: else it is drawn elsewhere. `is_checked`: see `DeviceTable`."""
@@ -495,12 +495,13 @@ def draw_subject(
     cells: int,
     *,
     findings: DeviceFindings,
+    is_checked: bool,
+    lists_findings: bool = True,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The same of a netdev, else of the PCI function with this address, else of the host, wherever
-    it is listed."""
+    it is listed. The chain has the marks of `findings`, also where they are not listed."""
     row = row_at(ifindex, address, snapshot) or row_of_host(snapshot)
-    layers = chain_of(row, snapshot, findings_of(row, findings), is_checked=True)
-    return draw_detail(
-        row, snapshot, findings, cells, MIN_SUMMARY_ROWS, layers=layers, glyphs=glyphs
-    )
+    layers = chain_of(row, snapshot, findings_of(row, findings), is_checked=is_checked)
+    listed = findings if lists_findings else {}
+    return draw_detail(row, snapshot, listed, cells, MIN_SUMMARY_ROWS, layers=layers, glyphs=glyphs)

@@ -29,7 +29,7 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import Diagnosis
 from nictop.rules.by_device import device_findings
 from nictop.rules.unchecked import open_findings
-from nictop.rules.wording import first_names
+from nictop.rules.wording import first_names, is_checked
 from nictop.tui.keys import shown_key
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_widget import (
@@ -113,13 +113,15 @@ class NicRows:
         pictures: Sequence[Snapshot],
         diagnosis: Diagnosis | None,
         now: float,
+        interval: float,
         *,
         virtual: bool,
     ) -> None:
         """`pictures`: one snapshot of each host; `virtual`: including netdevs without a device."""
         self.known.update(pictures)
         hosts_now = [
-            HostNow(picture, host.age(now)) for host, picture in zip(hosts, pictures, strict=True)
+            HostNow(picture, host.age(now), host.is_overdue(now, interval))
+            for host, picture in zip(hosts, pictures, strict=True)
         ]
         self.rows = overview(
             hosts_now,
@@ -173,7 +175,7 @@ class OverviewPane(WhileOpen, Container):
                 status = host.brief_text(now, interval)
             self._statuses[host.name] = status
         self._diagnosis = diagnosis
-        self._nics.update(hosts, pictures, diagnosis, now, virtual=self.virtual)
+        self._nics.update(hosts, pictures, diagnosis, now, interval, virtual=self.virtual)
         self._draw()
 
     def _draw(self) -> None:
@@ -256,7 +258,13 @@ class OverviewPane(WhileOpen, Container):
         head = section_line(title, cells)
         findings = device_findings(self._diagnosis, row.end.host)
         lines = draw_subject(
-            row.snapshot, row.end.ifindex, "", room - 1, findings=findings, glyphs=self.glyphs
+            row.snapshot,
+            row.end.ifindex,
+            "",
+            room - 1,
+            findings=findings,
+            is_checked=is_checked(self._diagnosis, row.snapshot),
+            glyphs=self.glyphs,
         )
         rows -= 1  # that of the head
         if len(lines) > columns * rows:

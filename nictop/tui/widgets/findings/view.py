@@ -20,10 +20,11 @@ from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.by_device import is_subject_gone
+from nictop.rules.by_device import device_findings, is_subject_gone
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     checks_text,
+    is_checked,
     passed_texts,
     severity_counts_text,
     subject_text,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
 
 NIC_GONE = "its NIC is gone"
+CHOSEN_IS_RESOLVED = "The finding that was chosen is resolved."
 NOT_CHECKED_AGAIN = "not checked again yet"
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
@@ -113,8 +115,10 @@ class FindingList(ChoiceList):
         self.entries: Sequence[Entry] = ()
         self._several_hosts = False
         self._empty_line: SpanLine = ()
-        self._hidden = 0
-        """Resolved findings that are not in `entries`."""
+        self._hidden: frozenset[str] = frozenset()
+        """Keys of the resolved findings that are not in `entries`."""
+        self._left: str | None = None
+        """Key of the chosen finding that was resolved while it was in the list."""
         self._without_nic = 0
         """Of these, those whose NIC is gone."""
         self.is_read = False
@@ -153,9 +157,13 @@ class FindingList(ChoiceList):
         """Draw `entries`, or `empty_line` if there are none; the cursor stays on its finding.
         `hidden`: resolved ones that are not among them. `seen`: the time in which a finding was
         there, as text."""
+        chosen = self.entry
         self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
-        self._hidden, self._seen = len(hidden), seen
+        self._hidden, self._seen = frozenset(entry.key for entry in hidden), seen
         self._without_nic = sum(entry.has_no_nic for entry in hidden)
+        if chosen is not None:
+            is_left = chosen.key in self._hidden and not chosen.resolved
+            self._left = chosen.key if is_left else None
         findings = [entry.about for entry in entries if isinstance(entry.about, Finding)]
         self._hosts = self._host_texts(findings) if several_hosts else {}
         self._host_cells = min(self._widest(self._hosts.values()), MAX_HOST_CELLS)
@@ -172,6 +180,16 @@ class FindingList(ChoiceList):
             if not entry.gone:
                 return index
         return 0
+
+    @property
+    def is_chosen_resolved(self) -> bool:
+        """What the user has chosen has left the list as resolved."""
+        return self.index is None and self.key is not None and self.key == self._left
+
+    def index_instead(self, place: int) -> int | None:
+        """A key may be pressed already for the finding that was just resolved: it is not for
+        another one."""
+        return None if self.is_chosen_resolved else super().index_instead(place)
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
@@ -240,7 +258,7 @@ class FindingList(ChoiceList):
         return ((f" {self._hidden_text()} ({key})", "dim"),)
 
     def _hidden_text(self) -> str:
-        resolved = self._hidden - self._without_nic
+        resolved = len(self._hidden) - self._without_nic
         parts: list[str] = []
         if resolved:
             parts.append(f"{self.glyphs.passed} {resolved} resolved")
@@ -572,7 +590,14 @@ class FindingsView(WhileOpen, Container):
         cells = view.scrollable_content_region.width
         _set_title(view, subject_text(finding, several_hosts=True))
         lines = draw_subject(
-            snapshot, finding.ifindex, finding.subject, cells, findings={}, glyphs=self.glyphs
+            snapshot,
+            finding.ifindex,
+            finding.subject,
+            cells,
+            findings=device_findings(self._diagnosis, finding.host),
+            is_checked=is_checked(self._diagnosis, snapshot),
+            lists_findings=False,
+            glyphs=self.glyphs,
         )
         most = rows - view.gutter.height
         if len(lines) > most:
@@ -614,6 +639,8 @@ class FindingsView(WhileOpen, Container):
         """What follows from an empty list."""
         if self._diagnosis is None:
             return [*self.waiting(cells)]
+        if self.query_one(FindingList).is_chosen_resolved:
+            return [((f" {CHOSEN_IS_RESOLVED}", "dim"),)]
         if self.query_one(FilterLine).value:
             return []
         lines: list[SpanLine] = []

@@ -96,9 +96,11 @@ def draw_hosts(
     """At most `cells` cells. The order stays; where not all of them have room, the states of the
     others are cut to ``…``, then there are some hosts beside the chosen one, and the numbers at
     both ends say how many are out of sight."""
-    items = _items(hosts, chosen, now, interval, has_states=True, glyphs=glyphs)
-    if sum(map(span_cells, items)) > cells:
-        items = _items(hosts, chosen, now, interval, has_states=False, glyphs=glyphs)
+    items = _items(hosts, chosen, now, interval, has_states=False, glyphs=glyphs)
+    if sum(map(span_cells, items)) <= cells:
+        with_states = _items(hosts, chosen, now, interval, has_states=True, glyphs=glyphs)
+        if sum(map(span_cells, with_states)) <= cells:
+            items = with_states
     names = [host.name for host in hosts]
     here = 0
     if chosen in names:

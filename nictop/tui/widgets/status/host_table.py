@@ -326,7 +326,8 @@ def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
     if column.key == "host":
         names = distinct_names((row.host.name for row in rows), column.width)
         column = replace(column, value=lambda row: (names[row.host.name], "title"))
-    needed = max((width(clean(column.cell(row)[0])) for row in rows), default=0)
+    texts = {column.raw_text(row) for row in rows}
+    needed = max((width(clean(text)) for text in texts), default=0)
     if column.key == "state":
         needed = next((step for step in STATE_CELLS if step >= needed), column.width)
     return replace(column, width=min(column.width, max(needed, len(column.title))))

@@ -17,7 +17,6 @@ from nictop.model.facts import clean, platform_text
 from nictop.model.facts import width as cells
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
-from nictop.model.text.units import whole_seconds
 from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, cut_spans, span_cells
 from nictop.tui.widgets.status.host_strip import (
     BADGE_STYLES,
@@ -57,26 +56,26 @@ def draw_status(
     *,
     paused: bool,
     glyphs: Glyphs,
-    silent: float = 0.0,
+    old: str = "",
     doing: str = "",
     failure: str = "",
     run: str = "",
     mode: Span = NOTHING_TO_CHANGE,
 ) -> SpanLine:
     """One host in a line of exactly `width` cells; what matters least is left out or cut first.
-    `silent`: seconds for which a live host has said nothing, although it should have; 0 while it
-    does what it should. `doing`: what of it is waited for. `failure`: why it is not reached, and
-    when it is tried again. `run`: about what is running (a run, a recording), short. `mode`:
-    whether the host may be changed."""
-    state = "lost" if silent else snapshot.state
+    `old`: how old the values of a live host are that has sent nothing new, although it should have;
+    "" while it does what it should. `doing`: what of it is waited for. `failure`: why it is not
+    reached, and when it is tried again. `run`: about what is running (a run, a recording), short.
+    `mode`: whether the host may be changed."""
+    state = "lost" if old else snapshot.state
     mark, style = MARKS[state], STYLES[state]
     if failure:
         mark, style = FAILED, BADGE_STYLES[FAILED]
     head: list[Span] = [(f" {glyphs.encode(mark)} ", style), (f"{clean(snapshot.host)}  ", "title")]
     if failure:
         words: list[Span] = [(f"{glyphs.text(failure)} ", style)]
-    elif silent:
-        words = [(f"silent for {whole_seconds(silent)} ", "warn")]
+    elif old:
+        words = [(f"{old} ", "warn")]
     elif snapshot.state != "live":
         words = [(f"{doing or snapshot.state} ", STYLES[snapshot.state])]
     else:
@@ -189,6 +188,7 @@ class StatusLine(LineWidget):
 
     can_focus = False
     COST_EVERY = 2.0
+    COST_BEGINS_AFTER = 0.5
 
     class HostClicked(Message):
         """A host was clicked."""
@@ -224,7 +224,8 @@ class StatusLine(LineWidget):
         """Probes on this machine whose cost belongs to nictop."""
 
     def on_mount(self) -> None:
-        self.call_later(self._cost.begin, ())
+        # not before the first numbers of the hosts are shown: psutil takes time to be imported
+        self.set_timer(self.COST_BEGINS_AFTER, lambda: self._cost.begin(()))
         self.set_interval(self.COST_EVERY, self.refresh_cost)
 
     def refresh_cost(self) -> None:
@@ -297,7 +298,7 @@ class StatusLine(LineWidget):
                 cost,
                 paused=self._paused,
                 glyphs=self.glyphs,
-                silent=self._silent_seconds(),
+                old=self._old_text(),
                 doing=self._doing(),
                 failure=self._failure(),
                 run=run,
@@ -314,14 +315,12 @@ class StatusLine(LineWidget):
             return ""
         return self._hosts[0].doing_text(self._clock())
 
-    def _silent_seconds(self) -> float:
-        """Of the single host; 0: it does what it should, or is not waited for."""
+    def _old_text(self) -> str:
+        """Of the single host; "": it does what it should, or is not waited for."""
         if self._paused or not self._hosts:
-            return 0.0
+            return ""
         host, now = self._hosts[0], self._clock()
-        if not host.is_overdue(now, self._interval):
-            return 0.0
-        return host.age(now) or 0.0
+        return host.old_text(now) if host.is_overdue(now, self._interval) else ""
 
     def _failure(self) -> str:
         """Of the single host; "": it is reached, or the first attempt has not ended."""

@@ -146,7 +146,7 @@ FIELDS = (
         "tool",
         "auto: iperf3 if both hosts have it",
         None,
-        ("auto", "iperf3", "builtin"),
+        ("auto", "iperf3", "builtin", "ntttcp"),
     ),
     Field(
         "between",

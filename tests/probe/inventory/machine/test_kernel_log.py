@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 from dataclasses import replace
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from nictop.probe.inventory.machine.kernel_log import (
     read_records,
     select,
 )
-from nictop.probe.inventory.machine.message_table import is_candidate
+from nictop.probe.inventory.machine.message_table import candidates, is_candidate
 from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import KernelMessage
 
@@ -129,6 +130,19 @@ def test_relevant_messages(text: str) -> None:
 @pytest.mark.parametrize("text", IRRELEVANT)
 def test_irrelevant_messages(text: str) -> None:
     assert select([record(text)], [PF, PORT]) == ()
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 10_000])
+def test_what_is_looked_for_in_many_records_is_found_as_in_each(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever else is in the same part of the log."""
+    records = [record(text) for pair in zip(RELEVANT, cycle(IRRELEVANT)) for text in pair]
+    expected = [(place, each) for place, each in enumerate(records) if is_candidate(each)]
+    assert len(expected) >= len(RELEVANT)
+    assert list(candidates(records)) == expected
+    monkeypatch.setattr(kernel_log, "RECORDS_AT_ONCE", at_once)
+    assert list(kernel_log.numbered_candidates(iter(records))) == expected
 
 
 def test_messages_of_processes_are_ignored() -> None:

@@ -17,7 +17,7 @@ from nictop.probe.inventory.machine.message_states import (
 )
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
-RECORD = "S:disk/by-id/x\nI:{}\nE:ID_NET_DRIVER=igbvf\nG:systemd\n"
+RECORD = "S:disk/by-id/x\nI:{}\nE:ID_NET_DRIVER=igbvf\nE:ID_PATH=pci-0000:02:10.1\nG:systemd\n"
 ARP_CACHE = """\
 entries  allocs   destroys hash_grows lookups  hits     res_failed rcv_probes_mcast rcv_probes_ucast periodic_gc_runs \
 forced_gc_runs unresolved_discards table_fulls
@@ -54,9 +54,16 @@ def test_creation_time_of_links_and_virtual_functions(tmp_path: Path) -> None:
     assert [one.created for one in functions] == [None, 800.0]
 
 
+def test_a_record_of_another_netdev_has_no_age_for_a_link(tmp_path: Path) -> None:
+    """A network namespace that shares /run: the same number, another device."""
+    write(tmp_path / "udev/data/n7", RECORD.format(812_345_678))
+    other = Link(7, "eth0", 1, 3, "up", True, 1500, device="0000:05:00.0")
+    assert with_ages((other,), (), [message(FULL)], str(tmp_path)) == ((other,), ())
+
+
 def test_devices_found_at_boot_have_no_creation_time(tmp_path: Path) -> None:
     write(tmp_path / "udev/data/n7", RECORD.format(int(BOOT_SECONDS * 1e6)))
-    nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:00.0")
+    nic = Link(7, "ens224", 1, 3, "up", True, 1500, device="0000:02:10.1")
     assert with_ages((nic,), (), [message(FULL)], str(tmp_path)) == ((nic,), ())
 
 

@@ -477,7 +477,7 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         assert "silent" not in "".join(screen.lines(StatusLine))
         now[0] += 4.0
         status.refresh_cost()
-        assert "silent for 8 s" in "".join(screen.lines(StatusLine))
+        assert "no data for 8 s" in "".join(screen.lines(StatusLine))
         await screen.receive(counters(9.0, {2: (0, 0)}))
         assert "silent" not in "".join(screen.lines(StatusLine))
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from nictop.traffic.plan.request import RunRequest
+from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.traffic import run
+from nictop.tui.screens.traffic.command import RunCommandScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.text_input import TextInput
 from tests.support.traffic_screen import two_hosts
 from tests.traffic.pair import missing_requirement
 
@@ -72,3 +75,51 @@ async def test_workload_on_the_screen_is_repeated_only_if_that_is_wanted(
         await runs.until(lambda: isinstance(runs.app.screen, run.RepeatScreen))
         await runs.press("left", "enter")
         await runs.until(lambda: len(runs.nictop.traffic.ended) == 2)
+
+
+async def test_command_that_is_typed_on_the_screen(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is shown as it will run, and is run only after the answer, on a host that gets the right
+    to run it by a new connection."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with two_hosts() as runs:
+        await runs.open_form()
+        runs.app.screen.measure_command()  # type: ignore[attr-defined]
+        await runs.until(lambda: isinstance(runs.app.screen, LineEntry))
+        runs.app.screen.query_one(TextInput).value = "sleep 1.2; echo typed"
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunCommandScreen))
+        screen = runs.app.screen
+        assert isinstance(screen, RunCommandScreen)
+        shown = "".join(text for line in screen.text_lines(200) for text, _ in line)
+        assert "On a: /bin/sh -c sleep 1.2; echo typed" in shown
+        assert "connects to it once more" in shown
+        assert "= nictop traffic a=a.example --workload 'sleep 1.2; echo typed'" in shown
+        await runs.press("enter")  # Cancel is chosen
+        await runs.until(lambda: not isinstance(runs.app.screen, RunCommandScreen))
+        assert not runs.nictop.traffic.running and not runs.nictop.traffic.may_run
+
+        runs.app.screen.measure_command()  # type: ignore[attr-defined]
+        await runs.until(lambda: isinstance(runs.app.screen, LineEntry))
+        runs.app.screen.query_one(TextInput).value = "sleep 1.2; echo typed"
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunCommandScreen))
+        await runs.press("left", "enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+        await runs.wait_until_finished()
+        (stored,) = runs.nictop.traffic.results
+        assert stored.result.failure is None and stored.result.workload is not None
+        assert stored.result.workload.stdout == ("typed",)
+        assert [load.host for load in stored.result.hosts] == ["a", "b"]
+
+
+async def test_command_that_is_not_one_line_is_refused_while_it_is_typed() -> None:
+    async with two_hosts() as runs:
+        await runs.open_form()
+        runs.app.screen.measure_command()  # type: ignore[attr-defined]
+        await runs.until(lambda: isinstance(runs.app.screen, LineEntry))
+        runs.app.screen.query_one(TextInput).value = "x" * 5000
+        await runs.press("enter")
+        await runs.until(lambda: "not one line" in runs.text("#entry-error"))
+        assert isinstance(runs.app.screen, LineEntry)

@@ -25,18 +25,16 @@ def text(line: SpanLine) -> str:
     return "".join(part for part, _ in line)
 
 
-def drawn(snapshot: Snapshot, width: int, *, silent: float = 0.0, paused: bool = False) -> str:
+def drawn(snapshot: Snapshot, width: int, *, old: str = "", paused: bool = False) -> str:
     cost = (COST[0], int(COST[1]))
-    return text(
-        draw_status(snapshot, width, 1.0, cost, paused=paused, glyphs=UNICODE, silent=silent)
-    )
+    return text(draw_status(snapshot, width, 1.0, cost, paused=paused, glyphs=UNICODE, old=old))
 
 
 @pytest.mark.parametrize("paused", [False, True])
-@pytest.mark.parametrize("silent", [0.0, 75.0])
+@pytest.mark.parametrize("old", ["", "no data for 1 min 15 s"])
 @pytest.mark.parametrize("width", range(0, 140, 7))
-def test_it_has_the_width_of_the_screen(width: int, silent: float, paused: bool) -> None:
-    assert len(drawn(live_host(), width, silent=silent, paused=paused)) == width
+def test_it_has_the_width_of_the_screen(width: int, old: str, paused: bool) -> None:
+    assert len(drawn(live_host(), width, old=old, paused=paused)) == width
 
 
 async def test_the_interval_is_that_of_the_readings_during_a_test() -> None:
@@ -69,8 +67,8 @@ def test_a_lost_host_is_named_on_a_narrow_screen() -> None:
 
 
 def test_a_host_that_sends_nothing_is_not_drawn_as_live() -> None:
-    line = drawn(live_host(), 80, silent=75.0)
-    assert "silent for 1 min 15 s" in line
+    line = drawn(live_host(), 80, old="no data for 1 min 15 s")
+    assert "no data for 1 min 15 s" in line
     assert "●" not in line
 
 
