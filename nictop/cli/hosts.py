@@ -375,7 +375,8 @@ def reached_hosts(
         if not isinstance(answer, Unreachable):
             found.append(answer)
         elif require_all:
-            error = HostUnreachable(f"{answer.host}: {answer.sentence}")
+            reason = answer.sentence.removeprefix(f"{answer.host}: ")
+            error = HostUnreachable(f"{answer.host}: {reason}")
             error.exit_code = answer.exit_code
             raise error
     return found

@@ -86,6 +86,7 @@ def show(
     loop: bool = False,
     nic: str = "",
     notice: str = "",
+    notice_title: str = "Demo",
 ) -> int:
     """The same with a recording, from `start` on (seconds as in the recording). Returns the exit
     code. The rest as in `Replay`."""
@@ -103,7 +104,9 @@ def show(
     )
     playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
     playback.speed = speed
-    app.nictop.show_recording(playback, start=start, loop=loop, nic=nic, notice=notice)
+    app.nictop.show_recording(
+        playback, start=start, loop=loop, nic=nic, notice=notice, notice_title=notice_title
+    )
     _run(app, keys)
     return app.return_code or 0
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from nictop.cli.main import main
 from nictop.errors import NictopError
 from nictop.recording.keep import Keep, KeptDirectory, segment_name
+from nictop.recording.reader import Recording
 from nictop.recording.segments import open_recording
 from nictop.recording.writer import Recorder
 from tests.support.recordings import TimedItem, host_items, read_all
@@ -119,6 +120,25 @@ def test_each_command_says_which_file_it_does_not_read(
         damage(kept / name)
     code, text = said(capsys, "show", str(kept))
     assert code == 2 and "4 files cannot be read: " in text and DAMAGES[damage] in text
+
+
+def test_a_replay_shows_which_file_it_does_not_read(
+    whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = copied(whole, tmp_path)
+    garbage(kept / NAMES[1])
+    given: dict[str, object] = {}
+
+    def shown(recording: Recording, **options: object) -> int:
+        given.update(options)
+        return 0
+
+    monkeypatch.setattr("nictop.cli.commands.replay.require_terminal", lambda hint: None)
+    monkeypatch.setattr("nictop.cli.commands.replay.run_screen", lambda show: show())
+    monkeypatch.setattr("nictop.tui.run.show", shown)
+    assert main(["replay", str(kept)]) == 0
+    assert NAMES[1] in str(given["notice"])
+    assert given["notice_title"] == "Not everything is read"
 
 
 def test_an_empty_segment_has_lost_nothing(

@@ -256,7 +256,8 @@ class _RecordingRun:
     def _why_missing(name: str, host: _HostProgress) -> str:
         from nictop.model.text.terminal import clean
 
-        return clean(f"{name}: {host.reason or f'it was {host.state}, and sent no reading'}")
+        reason = _reason_of(name, host)
+        return clean(f"{name}: {reason or f'it was {host.state}, and sent no reading'}")
 
     async def _follow(self, source: Source) -> None:
         """Process the items of a source until it ends."""
@@ -282,7 +283,7 @@ class _RecordingRun:
         """Why the first host that is not reached is not; "": all are."""
         for name, host in self._hosts.items():
             if host.state in ("lost", "failed"):
-                return f"{name}: {host.reason}"
+                return f"{name}: {_reason_of(name, host)}"
         return ""
 
     def _recorded_text(self) -> str:
@@ -329,3 +330,8 @@ def _kept(text: str) -> tuple[str, int]:
 
 def _time(text: str) -> float:
     return parse_seconds(text, MIN_RECORD_SECONDS, MAX_RECORD_SECONDS)
+
+
+def _reason_of(name: str, host: _HostProgress) -> str:
+    """Without the name of the host, with which the reasons of some hosts begin."""
+    return host.reason.removeprefix(f"{name}: ")

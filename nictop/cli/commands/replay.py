@@ -54,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
                 speed=options.speed,
                 glyphs=screen_glyphs(options),
                 notice=recording.left_out,
+                notice_title="Not everything is read",
             )
         )
 

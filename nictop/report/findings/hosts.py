@@ -76,4 +76,5 @@ def checked_host_text(host: CheckedHost) -> str:
 
 def unreachable_host_text(host: UnreachableHost) -> str:
     """``vm3 · not read: 192.0.2.7 port 22: connection timed out``"""
-    return f"{clean(host.host)} · not read: {clean(host.unreachable)}"
+    reason = host.unreachable.removeprefix(f"{host.host}: ")
+    return f"{clean(host.host)} · not read: {clean(reason)}"

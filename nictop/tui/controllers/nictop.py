@@ -94,13 +94,22 @@ class Nictop:
         loop: bool = False,
         nic: str = "",
         notice: str = "",
+        notice_title: str = "Demo",
     ) -> None:
         """Show a recording instead of live hosts; to be called before `start`. The rest as in
         `Replay`."""
         from nictop.tui.controllers.replay import Replay
 
         given = (self.hosts, self.diagnosis, self._scheduler, self.notify)
-        self.replay = Replay(playback, *given, start=start, loop=loop, nic=nic, notice=notice)
+        self.replay = Replay(
+            playback,
+            *given,
+            start=start,
+            loop=loop,
+            nic=nic,
+            notice=notice,
+            notice_title=notice_title,
+        )
 
     def start(self, hosts: Sequence[Host]) -> None:
         """Watch these hosts, or those of the recording."""

@@ -59,11 +59,13 @@ class Replay:
         loop: bool = False,
         nic: str = "",
         notice: str = "",
+        notice_title: str = "Demo",
         plays: bool = True,
     ) -> None:
         self.playback, self._hosts, self._diagnosis = playback, hosts, diagnosis
         self._scheduler, self._notify = scheduler, notify
-        self._start, self._loop, self._notice = start, loop, notice
+        self._start, self._loop = start, loop
+        self._notice, self._notice_title = notice, notice_title
         self.nic, self._plays = nic, plays
         self.changed = Signal()
         """`where` is new."""
@@ -95,7 +97,7 @@ class Replay:
         if self._plays:
             self.playback.play()
         if self._notice:
-            self._notify(self._notice, "Demo" if self._loop else "Not everything is read")
+            self._notify(self._notice, self._notice_title)
         self._scheduler.set_interval(POSITION_SECONDS, self._tick, name="replay")
 
     def _add(self, name: str) -> None:

@@ -544,3 +544,18 @@ def test_the_help_says_that_no_test_is_recorded(tmp_path: Path) -> None:
     """A test of ``nictop traffic`` is not in the file: only the live screen notes one."""
     shown = " ".join(nictop("record", "--help", cwd=tmp_path).stdout.split())
     assert "No traffic test is in it" in shown and "on the live screen" in shown
+
+
+def test_a_host_that_is_not_reached_is_named_once(tmp_path: Path) -> None:
+    """Reasons of what is reached through a host begin with its name."""
+    name = "local/netns:nictop-absent"
+    done = subprocess.run(
+        [sys.executable, "-m", "nictop", "record", str(tmp_path / "r"), name, "--time", "1"],
+        capture_output=True,
+        text=True,
+        timeout=TEST_TIMEOUT,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 3
+    assert f"{name}: " in done.stderr and f"{name}: {name}" not in done.stderr
