@@ -37,6 +37,7 @@ from nictop.recording.file.index import MAX_RECORDED_HOSTS, Index, KeyFrames, Ma
 from nictop.recording.file.open import open_for_reading
 from nictop.recording.file.run_note import RunNote, decode_run_note
 from nictop.recording.link_states import HISTORY_SECONDS, NewLinkStates
+from nictop.recording.unrecorded import mark_unrecorded
 from nictop.wire.codec import check_protocol, decode
 from nictop.wire.errors import sanitize
 from nictop.wire.record_limits import LimitError
@@ -472,6 +473,8 @@ class HostReader:
             line = decode(entry.text)
             if line.hello is not None:
                 check_protocol(line.hello)
+            if line.inventory is not None:
+                mark_unrecorded(line.inventory, entry.text)
             return RecordedItem(entry.time, line)
         except (
             NictopError,

@@ -14,7 +14,7 @@ from typing import Any
 from nictop.model.facts import absence_reason
 from nictop.model.text.words import UNKNOWN_REASONS
 from nictop.probe.records import NOT_OFFERED_BY_ESXI, Inventory, Unreadable
-from nictop.probe.records.unreadable import NOT_READ_YET
+from nictop.probe.records.unreadable import NOT_READ_YET, NOT_RECORDED
 from nictop.rules.host import HostFacts, link_driver, once_per_host
 
 SOURCES: dict[str, str] = {
@@ -139,7 +139,7 @@ def reason_text(source: str, why: Unreadable) -> str:
 def is_retried(inventory: Inventory, why: Unreadable) -> bool:
     """The probe takes an inventory again soon because of this source
     (`probe.counters.targets.is_incomplete`)."""
-    if why.reason != "failed" or why.detail in (NOT_READ_YET, NOT_OFFERED_BY_ESXI):
+    if why.reason != "failed" or why.detail in (NOT_READ_YET, NOT_RECORDED, NOT_OFFERED_BY_ESXI):
         return False
     if why in inventory.unreadable.values():
         return True

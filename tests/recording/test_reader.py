@@ -28,6 +28,7 @@ from nictop.probe.records import (
     TrafficLine,
     TrafficRequest,
 )
+from nictop.probe.records.unreadable import NOT_RECORDED, Unreadable
 from nictop.recording.file.frames import (
     FORMAT,
     HEADER_SIZE,
@@ -45,6 +46,7 @@ from nictop.recording.file.frames import (
 from nictop.recording.file.open import is_recording_file
 from nictop.recording.host_writer import KEY_FRAME_SECONDS
 from nictop.recording.reader import Recording
+from nictop.rules import HostFacts, diagnose
 from nictop.wire.source import SourceState
 from tests.support.captured import captured_lines
 from tests.support.hostile import NAME as HOSTILE
@@ -53,6 +55,15 @@ from tests.support.recordings import TimedItem, host_items, lines_of, read_all, 
 
 GUEST_NAMES = ("wired-connection-1", "virtio-4-queues", "igb-vfs-vmxnet3-virtio")
 LINES_BY_GUEST = {name: captured_lines(name) for name in GUEST_NAMES}
+
+
+def as_captured(item: object) -> object:
+    """Without the marks of what the probes of that time did not read."""
+    if not isinstance(item, Line) or item.inventory is None:
+        return item
+    unreadable = item.inventory.unreadable
+    known = {name: why for name, why in unreadable.items() if why.detail != NOT_RECORDED}
+    return Line(inventory=replace(item.inventory, unreadable=known))
 
 
 def guest_items() -> list[TimedItem]:
@@ -92,7 +103,7 @@ def test_recorded_guests_are_restored_line_by_line(tmp_path: Path) -> None:
         assert recording.closed and recording.damage_count == 0
         for name in GUEST_NAMES:
             read = read_all(recording, name)
-            assert [one.item for one in read] == captured_lines(name)
+            assert [as_captured(one.item) for one in read] == captured_lines(name)
             assert [one.time for one in read] == [time for host, _, time in items if host == name]
 
 
@@ -346,7 +357,7 @@ def test_wrong_bytes_give_recorded_lines_or_an_error(
         with recording:
             for name in set(recording.hosts) & set(GUEST_NAMES):
                 for line in lines_of(read_all(recording, name)):
-                    assert line.trouble is not None or line in LINES_BY_GUEST[name]
+                    assert line.trouble is not None or as_captured(line) in LINES_BY_GUEST[name]
 
 
 # ------------------------------------------------------------------------------------------ foreign
@@ -460,7 +471,8 @@ def test_the_recording_of_format_1_still_opens() -> None:
         assert [mark.kind for mark in recording.marks] == ["started", "exit"]
         for name in recording.hosts:
             read = lines_of(read_all(recording, name))
-            assert [line for line in read if line.traffic is None] == captured_lines(name)
+            items = [as_captured(line) for line in read if line.traffic is None]
+            assert items == captured_lines(name)
         newest = [line.counters for line in read if line.counters is not None][-1]
         assert isinstance(newest, Counters) and newest.links[2][0] > 0
 
@@ -480,3 +492,20 @@ def test_changes_recorded_with_earlier_texts(tmp_path: Path) -> None:
     write_recording(tmp_path / "r", [("a", hello(), 1.0), *(("a", line, 2.0) for line in replies)])
     with Recording.open(str(tmp_path / "r")) as recording:
         assert lines_of(read_all(recording, "a")) == [hello(), *replies]
+
+
+def test_what_an_older_nictop_did_not_record_is_not_known() -> None:
+    """No field of the inventory: nothing has been read of it, and no check of it has run."""
+    path = Path(__file__).parent.parent / "data" / "recordings" / "format-1.nictop"
+    with Recording.open(str(path)) as recording:
+        lines = lines_of(read_all(recording, recording.hosts[0]))
+    inventory = next(line.inventory for line in lines if line.inventory is not None)
+    not_recorded = Unreadable("failed", NOT_RECORDED)
+    for source in ("routing", "guests", "filters", "lldp"):
+        assert inventory.unreadable[source] == not_recorded
+    assert "settings" not in inventory.unreadable
+    snapshot = Snapshot.empty("vm1")
+    for line in lines:
+        snapshot = advance(snapshot, line)
+    skipped = diagnose([HostFacts(snapshot)]).skipped
+    assert any(check.reason.endswith(NOT_RECORDED) for check in skipped)

@@ -23,7 +23,7 @@ from nictop.probe.records import (
     Services,
     Settings,
 )
-from nictop.probe.records.unreadable import NOT_READ_YET, Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET, NOT_RECORDED, Unreadable
 from nictop.recording.reader import Recording
 from nictop.wire.source import SourceState
 from tests.support.recordings import read_all
@@ -48,7 +48,9 @@ def recorded_hosts() -> dict[str, tuple[Hello, Inventory, tuple[Counters, ...]]]
 def _records(recording: Recording, name: str) -> tuple[Hello, Inventory, tuple[Counters, ...]]:
     lines = [one.item for one in read_all(recording, name) if isinstance(one.item, Line)]
     hello = next(line.hello for line in lines if line.hello is not None)
-    inventory = next(line.inventory for line in lines if line.inventory is not None)
+    recorded = next(line.inventory for line in lines if line.inventory is not None)
+    read = {name: why for name, why in recorded.unreadable.items() if why.detail != NOT_RECORDED}
+    inventory = replace(recorded, unreadable=read)  # here it is that of a live host
     counters = [line.counters for line in lines if line.counters is not None]
     return hello, inventory, tuple(one for one in counters if one.time > inventory.time)
 

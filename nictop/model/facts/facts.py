@@ -64,6 +64,7 @@ from nictop.probe.records import (
     Unreadable,
     VirtualFunction,
 )
+from nictop.probe.records.unreadable import NOT_RECORDED
 
 if TYPE_CHECKING:
     from nictop.model.devices.tree import Row
@@ -240,16 +241,18 @@ def _probe_facts(hello: Hello, snapshot: Snapshot, platform: Platform) -> list[F
 
 
 def _failure_facts(snapshot: Snapshot, platform: Platform) -> list[Fact]:
-    """What ESXi does not offer, in one line, and what could not be read."""
-    absent, facts = [], []
+    """What ESXi does not offer, and what an older nictop did not record, in a line each; and what
+    could not be read."""
+    absent: dict[str, list[str]] = {}
+    facts = []
     for source, why in _failed(snapshot):
-        if is_esxi(platform) and why.detail == NOT_OFFERED_BY_ESXI:
-            absent.append(source)
+        is_absent = why.detail == NOT_OFFERED_BY_ESXI and is_esxi(platform)
+        if is_absent or why.detail == NOT_RECORDED:
+            absent.setdefault(why.detail, []).append(source)
         else:
             facts.append(Fact("Not readable", _failure_text(source, why, snapshot), "warn"))
-    if absent:
-        facts.insert(0, Fact("Not available", f"{NOT_OFFERED_BY_ESXI}: {', '.join(absent)}", "dim"))
-    return facts
+    listed = [f"{reason}: {', '.join(sources)}" for reason, sources in absent.items()]
+    return [*(Fact("Not available", text, "dim") for text in listed), *facts]
 
 
 def _failure_text(source: str, why: Unreadable, snapshot: Snapshot) -> str:

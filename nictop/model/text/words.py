@@ -23,6 +23,7 @@ from nictop.probe.records import (
     Platform,
     Unreadable,
 )
+from nictop.probe.records.unreadable import NOT_RECORDED
 
 Tone = Literal["normal", "dim", "good", "warn", "bad", "title"]
 
@@ -65,7 +66,7 @@ def absence_reason(why: Unreadable | None, driver: str | None) -> str:
         return REASON_TEXTS[why.reason]
     if why.reason == "malformed":
         text = "invalid data"
-    elif why.detail in (NOT_READ_YET, NOT_OFFERED_BY_ESXI):
+    elif why.detail in (NOT_READ_YET, NOT_RECORDED, NOT_OFFERED_BY_ESXI):
         return why.detail
     else:
         text = "not readable"

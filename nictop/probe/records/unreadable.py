@@ -8,6 +8,8 @@ from nictop.probe.light_dataclasses import dataclass
 
 NOT_OFFERED_BY_ESXI = "not offered by ESXi"
 """`Unreadable.detail`, with the reason failed: ESXi has no such thing, or no command for it."""
+NOT_RECORDED = "not in this recording, made by an older nictop"
+"""`Unreadable.detail`, with the reason failed: the probe of that time did not read it."""
 NOT_READ_YET = "not read yet"
 """`Unreadable.detail`, with the reason failed: the source is still being read
 (`Inventory.pending`)."""

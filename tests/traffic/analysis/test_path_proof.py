@@ -248,6 +248,8 @@ def test_bidirectional_run_is_checked_in_both_directions() -> None:
         prove_path(PLAN, {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}, both).verdict
         == "proven"
     )
+    ends = {"a": host_with_one_nic("a"), "b": host_with_one_nic("b")}
+    assert "a: ens4 carried 1001 MiB in and 1001 MiB out" in prove_path(PLAN, ends, both).sentence
     found = prove_path(PLAN, {"a": host("a", {4: 1.5}, nic(4)), "b": host_with_one_nic("b")}, both)
     assert [one.verdict for one in found.hosts] == ["unknown", "proven"]
     assert "a: ens4 received 1.40 GiB, ens4 of b sent 1001 MiB" in found.sentence
