@@ -316,14 +316,23 @@ def _standard_fields(cls: Any) -> Any:
     annotations: dict[str, Any] = {}
     for base in reversed(cls.__mro__):
         annotations.update(vars(base).get("__annotations__", {}))
+    own = vars(cls)
+    kind = _kind_of_fields()
     described = {}
     for name in cls._names:
-        default = cls._defaults.get(name)
-        made: Any = dataclasses.field(**_standard_default(default))
-        made.name, made.type, made.kw_only = name, annotations[name], name in cls._by_name
-        made._field_type = dataclasses._FIELD  # type: ignore[attr-defined]  # that it is no ClassVar
+        made: Any = dataclasses.field(**_standard_default(own["_defaults"].get(name)))
+        made.name, made.type, made.kw_only = name, annotations[name], name in own["_by_name"]
+        made._field_type = kind
         described[name] = made
     return described
+
+
+def _kind_of_fields() -> Any:
+    """That of a field that is no ClassVar: the standard module has no public name for it."""
+    import dataclasses
+
+    sample: Any = type("Sample", (), {"__annotations__": {"value": int}})
+    return getattr(dataclasses.dataclass(sample), FIELDS_ATTRIBUTE)["value"]._field_type
 
 
 def _standard_default(default: Default | None) -> dict[str, Any]:

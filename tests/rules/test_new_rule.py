@@ -55,7 +55,7 @@ sys.modules["nictop.rules"] = package
 order = importlib.import_module("nictop.rules.order")
 for module in reversed(order.RULE_MODULES):
     importlib.import_module("nictop.rules." + module)
-imported = list(importlib.import_module("nictop.rules.registry").RULES)
+imported = list(importlib.import_module("nictop.rules.registry").RULES._rules)
 del sys.modules["nictop.rules"]
 from nictop.rules import RULES
 assert imported != list(RULES), "the modules were imported in another order"
