@@ -82,7 +82,8 @@ def reading(time: float, second: int) -> Line:
 
 
 def timeline(screen: Screen) -> str:
-    return screen.lines(ReplayLine)[0]
+    """ "": it is not drawn yet."""
+    return next(iter(screen.lines(ReplayLine)), "")
 
 
 async def go_back(screen: Screen, *keys: str) -> None:

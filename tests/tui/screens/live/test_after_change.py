@@ -18,7 +18,7 @@ from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from tests.support.dialogs import dialog_text
 from tests.support.findings import commands, finding
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, live_screen
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 NIC = link(2, "ens192", bus="pci")
 ROUTE_EVENT = Outdated(5.0, "default route")
@@ -55,8 +55,7 @@ async def test_every_view_says_so_until_the_inventory_is_newer(
         await screen.receive(line)
         for view in "1234567":
             await screen.press(view)
-            named = words
-            assert named in text(screen), view
+            await wait_until(screen, lambda: words in text(screen))
         await screen.receive(inventory(NIC, time=4.0))
         await screen.press("1")
         assert words in text(screen), "it was started before"
