@@ -2,7 +2,8 @@
 figures.
 
 lab.tar.gz: between two guests, emulated without acceleration: the figures are those of the machine
-below them. self-test.tar.gz: ``nictop traffic --self-test`` between two network namespaces, with
+below them. recipes.tar.gz: recipes 1, 2 and 5 of docs/experiments.md between the same guests, of
+which igb is the passed-through NIC, and a block device of one is read by the other over NBD. self-test.tar.gz: ``nictop traffic --self-test`` between two network namespaces, with
 ``--test rr --time 20`` (self-test-rr); with ``--test loaded`` and a qdisc on the client, ``tbf rate
 100mbit burst 32k limit 600k`` (self-test-loaded); with ``--mss 1300`` and MTU 1400 on the server
 (self-test-mtu).

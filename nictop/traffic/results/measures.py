@@ -23,6 +23,16 @@ MeasureName = Literal[
 ]  # fmt: skip
 
 
+SCALED_UNITS = {
+    "goodput": "b/s",
+    "rate": "b/s",
+    "transactions": "/s",
+    "b/s": "b/s",
+    "1/s": "/s",
+}
+"""Name of a measure, or unit of a command's figure → what follows an SI prefix."""
+
+
 @dataclass(frozen=True)
 class Measure:
     """One figure of a run."""
@@ -36,6 +46,11 @@ class Measure:
     less_is_better: bool = False
     unit: str = ""
     """Of the figure of a command."""
+
+    @property
+    def scaled_unit(self) -> str:
+        """What follows an SI prefix on an axis: ``b/s``, ``/s``; "": each value has its text."""
+        return SCALED_UNITS.get(self.unit or self.name, "")
 
     def of_command(self, title: str, unit: str) -> Measure:
         """This figure, as a command calls it."""

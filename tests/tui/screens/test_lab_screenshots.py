@@ -57,13 +57,15 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
         compare(f"{RUNS[label]}-120x36", await picture(screen, hosts, shown))
 
 
-@pytest.mark.parametrize("label", ["mss"])
+@pytest.mark.parametrize(
+    ("archive", "label"), [("lab", "mss"), ("recipes", "full"), ("recipes", "sriov")]
+)
 async def test_a_comparison_between_guests_looks_like_its_picture(
-    label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    archive: str, label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The two set-ups of the chosen comparison are compared without a mark."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    for run in kept_runs("lab")[label]:
+    for run in kept_runs(archive)[label]:
         save_run(run, tmp_path / "nictop" / "runs")
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, _):
         await wait_until(screen, lambda: not screen.nictop.hosts.pending)
@@ -77,7 +79,12 @@ async def test_a_comparison_between_guests_looks_like_its_picture(
         compare(f"lab-{label}-120x36", picture_of(screen.app))
 
 
-async def test_a_sweep_between_guests_looks_like_its_picture() -> None:
+@pytest.mark.parametrize(
+    ("archive", "label", "name"), [("lab", "sweep", "sweep"), ("recipes", "blocks-igb", "blocks")]
+)
+async def test_a_sweep_between_guests_looks_like_its_picture(
+    archive: str, label: str, name: str
+) -> None:
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
-        shown = StoredRunScreen(rows(kept_runs("lab")["sweep"])[0])
-        compare("lab-sweep-120x36", await picture(screen, hosts, shown, "o", "enter"))
+        shown = StoredRunScreen(rows(kept_runs(archive)[label])[0])
+        compare(f"lab-{name}-120x36", await picture(screen, hosts, shown, "o", "enter"))

@@ -160,12 +160,29 @@ def comparison(lines: Sequence[str]) -> Claims:
     for ratio, percent, low, high in verdicts:
         yield f"{ratio}×", float(low) <= float(ratio) <= float(high)
         yield f"{percent} %", abs(100 * (float(ratio) - 1) - int(percent)) <= 1
-        rows = found(r"[ ]([AB]) [┄●◆ ]+ " + RATE + r" \d+ runs", "\n".join(lines))
+        rows = found(r"[ ]([AB]) (?:[┄●◆ ]|\d(?=┄))+ " + RATE + r" \d+ runs", "\n".join(lines))
         medians = {row[0]: value(row[1], row[2]) for row in rows}
         yield (
             f"medians of {ratio}×",
             not medians or float(low) <= medians["B"] / medians["A"] <= float(high),
         )
+
+
+def unranked_comparison(lines: Sequence[str]) -> Claims:
+    """The ratio is that of both medians, and so is its percentage."""
+    medians = f"A {RATE}, B {RATE} \\(medians\\): B/A {NUMBER} \\(([-+]\\d+) %\\)"
+    for match in found(medians, one_line(lines)):
+        ratio = value(*match[2:4]) / value(*match[:2])
+        yield f"B/A {match[4]}", equal(ratio, float(match[4]))
+        yield f"{match[5]} %", abs(100 * (ratio - 1) - int(match[5])) <= 1
+
+
+def workload(lines: Sequence[str]) -> Claims:
+    """The figure of the command is that of the title, and of one of the bars."""
+    for figure in found(r"figure .*? " + RATE + r", reported by the command", one_line(lines)):
+        bars = [one for line in lines for one in found(r"[█▏▎▍▌▋▊▉] +" + RATE + r" *$", line)]
+        yield f"title: {lines[2]}", found(RATE, lines[2]) == [figure]
+        yield f"bars: {bars}", figure in bars
 
 
 def path_test(lines: Sequence[str]) -> Claims:
@@ -182,6 +199,8 @@ CHECKS: tuple[Callable[[Sequence[str]], Claims], ...] = (
     cpus,
     ends,
     comparison,
+    unranked_comparison,
+    workload,
     path_test,
 )
 

@@ -290,10 +290,10 @@ def _axis(frame: BarLayout, width: int) -> SpanLine:
 
 
 def _tick_text(value: float, frame: BarLayout) -> str:
-    if frame.measure.less_is_better:
-        return frame.measure.text(value)
-    base = "b/s" if frame.measure.name == "goodput" else "/s"
-    scale = Scale(frame.top, None, base)
+    measure = frame.measure
+    if measure.less_is_better or not measure.scaled_unit:
+        return measure.text(value)
+    scale = Scale(frame.top, None, measure.scaled_unit)
     text = scale.label(value)
     if value == frame.top:
         text += f" {scale.unit}"

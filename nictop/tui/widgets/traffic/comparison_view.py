@@ -213,9 +213,10 @@ def _axis_line(
 
 
 def _tick_text(figure: ComparedFigure, value: float, ticks: Sequence[float]) -> str:
-    if figure.measure.less_is_better:
-        return figure.measure.text(value)
-    scale = Scale(ticks[-1], None, "b/s" if figure.name == "goodput" else "/s")
+    measure = figure.measure
+    if measure.less_is_better or not measure.scaled_unit:
+        return measure.text(value)
+    scale = Scale(ticks[-1], None, measure.scaled_unit)
     text = scale.label(value)
     return f"{text} {scale.unit}" if value == ticks[-1] else text
 
