@@ -61,6 +61,7 @@ from nictop.probe.records import (
     Line,
 )
 from nictop.rules import HostFacts
+from tests.support.captured import as_sent_now
 
 CASES_DIRECTORY = Path(__file__).parents[1] / "data" / "rules"
 
@@ -178,7 +179,7 @@ def probe_lines(host: dict[str, Any]) -> list[Line]:
     inventory, ifindexes = inventory_of(host)
     hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
     counted = counters_of(host.get("counters", {}), ifindexes, inventory)
-    inventories = (Line(inventory=one) for one in (*earlier, inventory))
+    inventories = (as_sent_now(Line(inventory=one)) for one in (*earlier, inventory))
     listening = listening_lines(host.get("listened", {}), ifindexes)
     return [
         Line(hello=hello),
