@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import getpass
 import os
@@ -10,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -285,3 +287,12 @@ def skip_without_sshd() -> None:
     reason = why_no_sshd()
     if reason is not None:
         pytest.skip(reason)
+
+
+async def children_are_known_to_have_ended() -> None:
+    """asyncio has been told the end of each of its subprocesses, such as a ProxyCommand: else it
+    would warn of it in the next test."""
+    while any("waitpid" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    for _ in range(3):  # its transport is told by a call that the thread has left for the loop
+        await asyncio.sleep(0)

@@ -38,7 +38,7 @@ from nictop.wire.ssh.channel import CHANNEL_WINDOW_BYTES
 from nictop.wire.ssh.source import SshSource, SshTarget
 from tests.support.items import ITEM_TIMEOUT, Item, has_record, items_until, next_state
 from tests.support.lines import inventory
-from tests.support.sshd import disable_ssh_timeouts
+from tests.support.sshd import children_are_known_to_have_ended, disable_ssh_timeouts
 
 QUICK = (0.01, 0.05)
 HOUR_SECONDS = 3600.0
@@ -612,6 +612,7 @@ async def test_the_connection_is_held_when_items_are_not_taken(
             ]
             assert times == list(range(total))
             await source.close()
+    await children_are_known_to_have_ended()
 
 
 # ---------------------------------------------------------------------------- messages without data

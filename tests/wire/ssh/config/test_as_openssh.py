@@ -8,7 +8,6 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from nictop.wire.ssh.connection import SshTarget, connect
 from nictop.wire.ssh.host_keys import hashed
 from tests.support.sshd import (
     Sshd,
+    children_are_known_to_have_ended,
     descendants,
     disable_ssh_timeouts,
     generate_key,
@@ -256,10 +256,7 @@ async def nictop_answer(config: Path) -> str:
         said = f"{error.message}; {error.hint}"
     while set(descendants(os.getpid())) - before:  # noqa: ASYNC110  (a proxy command ends)
         await asyncio.sleep(0)
-    while any("waitpid" in thread.name for thread in threading.enumerate()):  # noqa: ASYNC110
-        await asyncio.sleep(0)
-    for _ in range(3):  # its transport is told by a call that the thread has left for the loop
-        await asyncio.sleep(0)
+    await children_are_known_to_have_ended()
     return said
 
 
