@@ -209,6 +209,8 @@ class StatusLine(LineWidget):
     ) -> None:
         super().__init__(id=id)
         self._clock, self._cost = clock, cost
+        self._moment = clock()
+        """Of what is drawn, here and below: seconds that are counted are the same on a screen."""
         self._interval = 1.0
         self._snapshot: Snapshot | None = None
         self._paused = False
@@ -229,8 +231,7 @@ class StatusLine(LineWidget):
         self.set_interval(self.COST_EVERY, self.refresh_cost)
 
     def refresh_cost(self) -> None:
-        """Read the cost and draw again; without new readings of a host, only this shows its
-        silence."""
+        """Read the cost and draw again."""
         if self.screen.is_active:
             self._cost.refresh(self.pids)
             self._draw()
@@ -252,6 +253,7 @@ class StatusLine(LineWidget):
         long work, instead of the hosts. `mode`: whether the chosen host may be changed."""
         self._snapshot, self._hosts, self._chosen, self._mode = snapshot, hosts, chosen, mode
         self._interval, self._paused, self._going, self._note = interval, paused, going, note
+        self._moment = self._clock()
         self._draw()
 
     def draw_for_size(self) -> None:
@@ -284,7 +286,7 @@ class StatusLine(LineWidget):
                 width,
                 self._interval,
                 cost,
-                now=self._clock(),
+                now=self._moment,
                 paused=self._paused,
                 glyphs=self.glyphs,
                 run=run,
@@ -313,17 +315,17 @@ class StatusLine(LineWidget):
         """What of the single host is waited for; "": nothing."""
         if not self._hosts:
             return ""
-        return self._hosts[0].doing_text(self._clock())
+        return self._hosts[0].doing_text(self._moment)
 
     def _old_text(self) -> str:
         """Of the single host; "": it does what it should, or is not waited for."""
         if self._paused or not self._hosts:
             return ""
-        host, now = self._hosts[0], self._clock()
+        host, now = self._hosts[0], self._moment
         return host.old_text(now) if host.is_overdue(now, self._interval) else ""
 
     def _failure(self) -> str:
         """Of the single host; "": it is reached, or the first attempt has not ended."""
         if not self._hosts or not self._hosts[0].has_failed:
             return ""
-        return self._hosts[0].brief_text(self._clock(), self._interval)
+        return self._hosts[0].brief_text(self._moment, self._interval)

@@ -471,15 +471,20 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         await screen.receive(
             SourceState("live"), hello(), inventory(*NICS), counters(1.0, {2: (0, 0)})
         )
-        status = screen.app.screen.query_one(StatusLine)
         now[0] += 4.0
-        status.refresh_cost()
-        assert "silent" not in "".join(screen.lines(StatusLine))
+        screen.nictop.hosts.count_down()
+        await screen.settle()
+        assert "no data" not in "".join(screen.lines(StatusLine))
         now[0] += 4.0
-        status.refresh_cost()
+        screen.nictop.hosts.count_down()
+        await screen.settle()
         assert "no data for 8 s" in "".join(screen.lines(StatusLine))
+        now[0] += 1.0
+        screen.app.screen.query_one(StatusLine).refresh_cost()
+        line = "".join(screen.lines(StatusLine))
+        assert "no data for 8 s" in line, "the seconds are those of the views below it"
         await screen.receive(counters(9.0, {2: (0, 0)}))
-        assert "silent" not in "".join(screen.lines(StatusLine))
+        assert "no data" not in "".join(screen.lines(StatusLine))
 
 
 async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
