@@ -101,7 +101,6 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.rules.profiles.candidates.place_of_name": GROUP,
     "nictop.rules.link.duplicate_addresses._missing_addresses": GROUP,
     "nictop.traffic.record.log.RunLog.seconds": NUMBER,
-    "nictop.traffic.run.one_end.OneEndRun._measured_seconds": NUMBER,
     "nictop.traffic.run.one_host.OneHostRun._start_command": NUMBER,
     "nictop.traffic.analysis.cpu_limits.throttled": NUMBER,
     "nictop.traffic.generators.iperf3_json.integer": "its errors are those of a line that is not "
@@ -122,7 +121,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.traffic.plan.quantities.parse_seconds": SETTING,
     "nictop.traffic.plan.quantities.parse_whole_number": SETTING,
     "nictop.traffic.plan.tools.iperf3_version": GROUP,
-    "nictop.traffic.run.run._Run._measured_seconds": NUMBER,
+    "nictop.traffic.run.planned_run.PlannedRun._note_stop": NUMBER,
     "nictop.wire.budget._seconds_without_cpu": SETTING,
     "nictop.wire.esxi.outputs.hexadecimal_of": CHECKED,
     "nictop.wire.esxi.outputs.integer_of": CHECKED,

@@ -443,21 +443,14 @@ class HostSession:
             return ""
         return f"no data for {units.whole_seconds(age)}"
 
-    def _message(self, *, named: bool) -> str:
-        text = self.snapshot.message
-        return f"{self.name}: {text}" if text and named else text
-
-    def _outdated(self, *, named: bool) -> str:
-        text = reading_notice(self.snapshot)
-        return f"{self.name}: {text}" if text and named else text
-
     def notice(self, now: float, interval: float, *, named: bool = False) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old
         the values are; for a live one the newest error of its probe, or that it was changed since
         it was read (`named`: with the name of the host). "" if there is none of these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
-            return self._message(named=named) or self._outdated(named=named)
+            text = self.snapshot.message or reading_notice(self.snapshot)
+            return f"{self.name}: {text}" if text and named else text
         if status == "overloaded":
             return OVERLOADED_MESSAGE
         if status == "silent" and self._is_late:

@@ -30,7 +30,7 @@ class ForeignRun(OneEndRun):
 
     own_side: Side = "client"
 
-    async def _carry_out(self) -> None:
+    async def _transfer(self) -> None:
         await self._counters.begin()
         self._counters.note()
         where = server_text(self._plan)

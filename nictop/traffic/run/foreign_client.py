@@ -63,7 +63,7 @@ class ForeignClientRun(OneEndRun):
         self._other_addresses: list[str] = []
         """Of connections that were not the client's; "": not known."""
 
-    async def _carry_out(self) -> None:
+    async def _transfer(self) -> None:
         await self._counters.begin()
         await self._start_server()
         self._counters.note()

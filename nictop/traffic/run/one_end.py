@@ -5,29 +5,25 @@ begin to the result.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficRequest
-from nictop.traffic.analysis.assemble import result_of
-from nictop.traffic.failures import Failure, RunFailed, RunStopped
+from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.hosts.host import RunHost
-from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
 from nictop.traffic.plan.tools import own_refusals
 from nictop.traffic.record.endpoint import RunEnd
-from nictop.traffic.record.log import RunLog, axis_start, new_groups
-from nictop.traffic.results.result import Result
 from nictop.traffic.run.child_processes import ChildProcesses
-from nictop.traffic.run.counters_around import CountersAround
-from nictop.traffic.run.events import Emit, RunBegan, RunFinished, RunTimeouts, Stage
+from nictop.traffic.run.events import Emit, RunTimeouts, Stage
+from nictop.traffic.run.planned_run import PlannedRun
 
 
-class OneEndRun(ABC):
+class OneEndRun(PlannedRun):
     """A running plan with one watched end."""
 
     own_side: Side
@@ -40,53 +36,28 @@ class OneEndRun(ABC):
         limits: RunTimeouts,
         identity: str,
     ) -> None:
-        self._plan, self._emit, self._limits = plan, emit, limits
-        self._identity = identity
-        self._log = RunLog(plan, new_groups(plan, identity), hosts, time.time())
-        self._inbox = TrafficInbox(hosts, {plan.watched_ends[0].host})
+        super().__init__(plan, hosts, emit, limits, identity)
         self._children = ChildProcesses(self._log, self._inbox, emit, limits)
-        self._counters = CountersAround(self._log, self._inbox, limits, identity)
 
-    def stop(self) -> None:
-        """End it now, with what was measured. Without effect after the end."""
-        self._inbox.stop()
+    def _ends_of(self, plan: RunPlan) -> Iterable[str]:
+        return (plan.watched_ends[0].host,)
 
     @property
     def _own(self) -> RunEnd:
         return self._log.ends[self.own_side]
 
-    async def result(self) -> Result:
-        """To be called once."""
-        self._emit(RunBegan(self._log))
-        self._inbox.open()
-        try:
-            try:
-                self._check_plan()
-                await self._check_tools()
-                await self._carry_out()
-            except RunFailed as error:
-                self._log.failure = error.failure
-            except RunStopped:
-                self._log.stopped = self._measured_seconds()
-            finally:
-                self._inbox.end()
-                await self._children.stop()
-            await self._counters.end()
-            result = result_of(self._log)
-            self._emit(RunFinished(result))
-            return result
-        finally:
-            self._inbox.close()
+    async def _carry_out(self) -> None:
+        self._check_plan()
+        await self._check_tools()
+        await self._transfer()
 
     @abstractmethod
-    async def _carry_out(self) -> None:
+    async def _transfer(self) -> None:
         """Raises RunFailed or RunStopped if it does not come to its end."""
 
-    def _measured_seconds(self) -> float:
-        axis = axis_start(self._log)
-        if axis is None:
-            return 0.0
-        return min(max(0.0, time.monotonic() - axis), float(self._plan.span))
+    async def _end(self) -> None:
+        self._inbox.end()
+        await self._children.stop()
 
     def _check_plan(self) -> None:
         wrong = plan_problems(self._plan)

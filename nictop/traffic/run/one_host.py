@@ -8,30 +8,26 @@ run ends, the command has been told to end, and its end is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted, counted_nic
 from nictop.traffic.analysis.workload import one_host_result
-from nictop.traffic.failures import Failure, RunFailed, RunStopped
+from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.hosts.host import RunHost, slowness_of
-from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
-from nictop.traffic.record.log import RunLog, new_groups
 from nictop.traffic.results.result import Result
-from nictop.traffic.run.counters_around import CountersAround
 from nictop.traffic.run.events import (
     Emit,
     NicMeasured,
-    RunBegan,
-    RunFinished,
     RunTimeouts,
     Stage,
     StorageMeasured,
 )
+from nictop.traffic.run.planned_run import PlannedRun
 
 WORKLOAD_END_SECONDS = 6.0
 """For all processes of the command to end: SIGTERM, a second, SIGKILL."""
@@ -44,7 +40,7 @@ REPORT_SECONDS = 20.0
 MEASURING = "measuring what flows until it is ended by hand"
 
 
-class OneHostRun:
+class OneHostRun(PlannedRun):
     """A running plan of one host."""
 
     def __init__(
@@ -55,44 +51,24 @@ class OneHostRun:
         limits: RunTimeouts,
         identity: str,
     ) -> None:
-        self._plan, self._emit, self._limits, self._identity = plan, emit, limits, identity
-        self._log = RunLog(plan, new_groups(plan, identity), hosts, time.time())
-        self._inbox = TrafficInbox(hosts, {plan.client.host})
-        self._counters = CountersAround(self._log, self._inbox, limits, identity)
+        super().__init__(plan, hosts, emit, limits, identity)
         self._rated: Counters | None = None
         """The record until which rates were emitted."""
         self._rates_due = time.monotonic() + RATE_SECONDS
         self._is_requested = False
         """The command was requested, and may run."""
 
-    def stop(self) -> None:
-        """End it now: the command is ended, and the result is what was measured. Without effect
-        after the end."""
-        self._inbox.stop()
+    def _ends_of(self, plan: RunPlan) -> Iterable[str]:
+        return (plan.client.host,)
 
-    async def result(self) -> Result:
-        """To be called once."""
-        self._emit(RunBegan(self._log))
-        self._inbox.open()
-        try:
-            try:
-                await self._carry_out()
-            except RunFailed as error:
-                self._log.failure = error.failure
-            except RunStopped:
-                self._end_by_hand()
-            finally:
-                await self._end_command()
-            self._emit(Stage("ending", "reading final counters"))
-            await self._counters.end()
-            result = one_host_result(self._log)
-            self._emit(RunFinished(result))
-            return result
-        finally:
-            self._inbox.close()
+    async def _read_final_counters(self) -> None:
+        self._emit(Stage("ending", "reading final counters"))
+        await super()._read_final_counters()
+
+    def _result(self) -> Result:
+        return one_host_result(self._log)
 
     async def _carry_out(self) -> None:
-        """Raises RunFailed or RunStopped if it does not come to its end."""
         self._check()
         await self._counters.begin()
         self._counters.note()
@@ -201,7 +177,7 @@ class OneHostRun:
             rates.append(None if moved is None else 8 * moved / seconds)
         self._emit(NicMeasured(after.time - started, *rates))
 
-    def _end_by_hand(self) -> None:
+    def _note_stop(self) -> None:
         """The user has stopped it: the planned end of a measurement by hand."""
         end = self._log.ends["client"]
         if end.started is None:
@@ -212,7 +188,7 @@ class OneHostRun:
         else:
             self._log.stopped = max(0.0, self._now() - end.started)
 
-    async def _end_command(self) -> None:
+    async def _end(self) -> None:
         """Until it has ended."""
         self._inbox.end()
         end = self._log.ends["client"]

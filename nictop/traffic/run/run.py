@@ -11,16 +11,14 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
-from nictop.traffic.analysis.assemble import result_of
-from nictop.traffic.failures import Failure, RunFailed, RunStopped
+from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import Side, output_parser
 from nictop.traffic.hosts.host import RunHost, slowness_of
-from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.path.run import PathRun, PathTimeouts, end_path_run
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
@@ -28,22 +26,16 @@ from nictop.traffic.plan.problem import Problem, sentences
 from nictop.traffic.record.log import (
     FlowGroup,
     IntervalMeasured,
-    RunLog,
-    axis_start,
     new_group,
-    new_groups,
 )
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.check import check, request_checks
 from nictop.traffic.run.child_processes import ChildProcesses
-from nictop.traffic.run.counters_around import CountersAround
 from nictop.traffic.run.events import (
     PATH_OF_CHECK,
     WAITING_FOR_DATA,
     Emit,
     PathTested,
-    RunBegan,
-    RunFinished,
     RunTimeouts,
     Stage,
 )
@@ -56,6 +48,7 @@ from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.one_host import OneHostRun
 from nictop.traffic.run.path_test import run_path_test
 from nictop.traffic.run.payload_watch import PayloadWatch
+from nictop.traffic.run.planned_run import PlannedRun
 
 SIDES: tuple[Side, Side] = ("server", "client")
 
@@ -93,13 +86,13 @@ async def run(
         stopping.cancel()
 
 
-async def _stop_when_set(stop: asyncio.Event, running: _Run | OneEndRun | OneHostRun) -> None:
+async def _stop_when_set(stop: asyncio.Event, running: PlannedRun) -> None:
     await stop.wait()
     running.stop()
 
 
-class _Run:
-    """A running plan."""
+class _Run(PlannedRun):
+    """A running plan with two watched ends."""
 
     def __init__(
         self,
@@ -109,47 +102,15 @@ class _Run:
         limits: RunTimeouts,
         identity: str,
     ) -> None:
-        self._emit, self._limits, self._identity = emit, limits, identity
-        self._log = RunLog(plan, new_groups(plan, identity), hosts, time.time())
-        self._inbox = TrafficInbox(hosts, {plan.client.host, plan.server.host})
+        super().__init__(plan, hosts, emit, limits, identity)
         self._children = ChildProcesses(self._log, self._inbox, emit, limits)
         self._failing = FailingEnds(self._log, self._inbox, limits)
-        self._counters = CountersAround(self._log, self._inbox, limits, identity)
         self._path_run: PathRun | None = None
 
-    def stop(self) -> None:
-        """End it now: the child processes are stopped, and the result is what was measured. Without
-        effect after the end."""
-        self._inbox.stop()
+    def _ends_of(self, plan: RunPlan) -> Iterable[str]:
+        return plan.client.host, plan.server.host
 
-    async def result(self) -> Result:
-        """To be called once."""
-        self._emit(RunBegan(self._log))
-        self._inbox.open()
-        try:
-            try:
-                await self._carry_out()
-            except RunFailed as error:
-                self._log.failure = error.failure
-            except RunStopped:
-                self._log.stopped = self._measured_seconds()
-            finally:
-                await self._end_children()
-            await self._counters.end()
-            result = result_of(self._log)
-            self._emit(RunFinished(result))
-            return result
-        finally:
-            self._inbox.close()
-
-    def _measured_seconds(self) -> float:
-        """Until now."""
-        axis = axis_start(self._log)
-        if axis is None:
-            return 0.0
-        return min(max(0.0, time.monotonic() - axis), float(self._log.plan.span))
-
-    async def _end_children(self) -> None:
+    async def _end(self) -> None:
         """Stop the child processes that still run, and wait for their end."""
         self._inbox.end()
         if self._path_run is not None:
@@ -159,7 +120,6 @@ class _Run:
     # --------------------------------------------------------------------------------------- stages
 
     async def _carry_out(self) -> None:
-        """Raises RunFailed or RunStopped if it does not come to its end."""
         self._check_plan()
         has_bulk = self._log.plan.has_bulk
         what = "checking iperf3 on both hosts" if has_bulk else "checking both hosts"
