@@ -1,8 +1,8 @@
 """One run whose client somebody starts on a host that nictop does not watch: nictop starts the
-server, says what to type there, and measures from the first byte to the end.
+server, prints the command for it, and measures from the first byte to the end.
 
 iperf3 serves one connection (``-1``), whoever makes it: one that was not the client's, as of a port
-scan, is told, and the server is started again. What the client's program prints is not seen.
+scan, is reported, and the server is started again. What the client's program prints is not seen.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class ForeignClientRun(OneEndRun):
         self._emit(Stage("ending", "reading final counters"))
 
     async def _start_server(self) -> None:
-        """Also says what to type, if that is not known yet: the port may be another one."""
+        """Also prints the command, if that is not known yet: the port may be another one."""
         group = self._log.first
         await self._children.start_server(group)
         if group.plan == self._log.typed:
