@@ -27,6 +27,8 @@ SEPARATOR = " · "
 WAITING_REDRAW_SECONDS = 0.5
 MAX_WAITING_NAMES = 3
 """Hosts in the line."""
+LONG_READING_SECONDS = 5.0
+"""After its first inventory took so long, it is said before that another one may follow."""
 
 
 class ProgressLine:
@@ -169,7 +171,14 @@ def _doing(session: HostSession, rates_seconds: float, now: float) -> str:
         return doing
     if session.snapshot.state != "live":
         return "starting"
+    if not rates_seconds:
+        return "measuring"
     measured = session.window.seconds
+    reading = session.start.seconds_of("inventory", now)
+    is_long = reading >= LONG_READING_SECONDS
     if measured < rates_seconds:
-        return f"measuring, {measured:.0f} of {rates_seconds:g} s"
-    return "reading again what may have changed" if rates_seconds else "measuring"
+        then = f", then reading again (about {reading:.0f} s)" if is_long else ""
+        return f"measuring, {measured:.0f} of {rates_seconds:g} s{then}"
+    before = f" (took {reading:.0f} s before)" if is_long else ""
+    waited = measured - rates_seconds
+    return f"measured; reading again what may have changed, {waited:.0f} s{before}"

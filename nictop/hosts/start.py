@@ -167,6 +167,10 @@ class StartSteps:
                 return step
         return None
 
+    def seconds_of(self, name: StepName, now: float) -> float:
+        """How long a step took, or takes until now."""
+        return sum(step.seconds or 0.0 for step in self.steps(now) if step.name == name)
+
     def active_text(self, now: float) -> str:
         """``logging in, 4 s``, ``logging in, 4 s (attempt 2)``: what is waited for; "": all is
         read, or nothing is done now."""

@@ -62,9 +62,31 @@ def test_each_stage_of_a_slow_host_is_named_with_its_seconds() -> None:
         "vm1: reading interfaces, 4 s",
         "vm1: reading interfaces, 14 s",
         "vm1: reading inventory, 4 s",
-        "vm1: measuring, 0 of 3 s",
-        "vm1: measuring, 0 of 3 s",
+        "vm1: measuring, 0 of 3 s, then reading again (about 10 s)",
+        "vm1: measuring, 0 of 3 s, then reading again (about 10 s)",
     ]
+
+
+def test_a_slow_host_is_said_to_be_read_again_before_it_is() -> None:
+    one = session()
+    known = inventory(link(2, "ens192"))
+    assert known.inventory is not None
+    partly = replace(known, inventory=replace(known.inventory, pending=("networkmanager",)))
+    for now, item in (
+        (0.0, SourceState("live")),
+        (1.0, hello()),
+        (2.0, partly),
+        (43.0, known),
+        (44.0, counters(1.0, {2: (0, 0)})),
+        (45.0, counters(2.0, {2: (0, 0)})),
+    ):
+        one.process(item, now)
+    told = waiting_text([one], 3.0, 45.0)
+    assert told == "vm1: measuring, 1 of 3 s, then reading again (about 41 s)"
+    for second in (3.0, 4.0, 5.0, 6.0):
+        one.process(counters(second, {2: (0, 0)}), 43.0 + second)
+    told = waiting_text([one], 3.0, 50.0)
+    assert told == "vm1: measured; reading again what may have changed, 2 s (took 41 s before)"
 
 
 def test_hosts_that_have_answered_are_not_named() -> None:
