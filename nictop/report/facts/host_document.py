@@ -13,7 +13,6 @@ from nictop.model.columns.devices import COLUMNS as DEVICE_COLUMNS
 from nictop.model.columns.devices import DeviceRow
 from nictop.model.columns.queues import COLUMNS as QUEUE_COLUMNS
 from nictop.model.columns.queues import MOVED_NOTE, NOT_OFFERED
-from nictop.model.devices.bonds import is_aggregate
 from nictop.model.devices.lldp import neighbours
 from nictop.model.devices.tree import Row, device_tree, guides
 from nictop.model.facts import Section as FactSection
@@ -25,7 +24,7 @@ from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
 from nictop.model.snapshot import Snapshot, is_read_whole, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import count_noun, kernel_text, recorded_text
-from nictop.model.virtual_chain import is_own_veth
+from nictop.model.virtual_chain import chain_kind, is_own_veth
 from nictop.probe.records import Link
 from nictop.report.chain import chain_block
 from nictop.report.document import (
@@ -57,6 +56,9 @@ LOSS_COLUMN_KEYS = ("drops_rate", "missed", "errors")
 """Left out of a page where all of them are 0."""
 DEVICE_COLUMNS_BY_KEY = {column.key: column for column in DEVICE_COLUMNS}
 NO_LOSSES = frozenset(("", "0", units.UNKNOWN))
+KINDS_WITH_FACTS = ("aggregate", "bridge", "upper")
+"""Of virtual links: a host has few of them; taps and veths, of which it may have hundreds, are
+listed with their guests."""
 CPU_KINDS = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
 
 
@@ -162,7 +164,9 @@ def links_without_facts(rows: Sequence[Row], snapshot: Snapshot) -> Iterator[Sec
 def _has_facts(row: Row, snapshot: Snapshot) -> bool:
     if row.kind != "link" or row.link is None:
         return False
-    if not is_virtual(row.link) or is_aggregate(row.link) or is_own_veth(row.link, snapshot):
+    if not is_virtual(row.link) or is_own_veth(row.link, snapshot):
+        return True
+    if chain_kind(row.link) in KINDS_WITH_FACTS:
         return True
     return row.link.ifindex in snapshot.listened or bool(neighbours(row.link, snapshot))
 
