@@ -62,6 +62,7 @@ RULE_MODULES: dict[str, Step] = {
     "pci.sriov": "driver",
     "profiles.stopped_managers": "profile",
     "profiles.vanished": "profile",
+    "profiles.unconfigured": "profile",
     "link.traffic_control": "load",
     "link.received_limits": "load",
     "link.taps": "load",

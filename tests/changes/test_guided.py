@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of
 from nictop.changes.events import Event, Prepared, ReadBack
-from nictop.changes.guided.address import AddressRequest
 from nictop.changes.guided.set_up import (
     blink_led,
     give_address,
@@ -32,6 +31,7 @@ from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import ConfigurationEntry, Line, Link, LinkChange
 from nictop.rules import HostFacts
 from nictop.rules.fixes.added_lines import ADDED_LINES_NOTE
+from nictop.rules.fixes.address_files import AddressRequest
 from nictop.wire.local import LocalSource
 from nictop.wire.probe_process import probe_command
 from tests.changes.carrying import carry

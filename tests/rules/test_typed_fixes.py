@@ -244,6 +244,15 @@ printf 'iface br0 inet static\\n  address 192.0.2.1/24\\n  bridge-ports enp9s0\\
 IFCFG = "/etc/sysconfig/network-scripts"
 CASES = (
     Case(
+        "nothing_configures_the_nic",
+        "v1",
+        (
+            Host(""),
+            Host(f"{BETWEEN}; ip link set dev v1 down", {"links": {"v1": nic()}, "platform": GUEST}),
+        ),
+        filled="192.0.2.2/24",
+    ),
+    Case(
         "configuration_names_a_missing_link",
         "enp2s0",
         (Host(RENAMED_PORT, {"links": {"enp2s0": nic()}}),),
@@ -1374,14 +1383,15 @@ def test_the_finding_is_gone_after_its_commands(case: Case) -> None:
             made[0].run_in_bash([case.meanwhile])
         place = next(one for one in made if one.name == finding.host)
         fix = fix_of(finding, case.fix)
-        commands = step_texts(fix.commands)
+        commands, undo = step_texts(fix.commands), step_texts(fix.undo)
         if case.filled:
             commands = [PLACEHOLDERS.sub(case.filled, line) for line in commands]
+            undo = [PLACEHOLDERS.sub(case.filled, line) for line in undo]
         assert not any("'<" in line for line in commands), fix
         where = place if fix.where == "here" else next(one for one in made if one is not place)
         where.run_in_bash(commands)
         wait_until(lambda: find_finding(made, case.rule, case.subject) is None)
-        where.run_in_bash(fix.undo)
+        where.run_in_bash(undo)
         for other in finding.fixes:
             if other.where == "here" and other.persistent and only_writes_files(other):
                 place.run_in_bash((*other.commands, *other.undo))

@@ -2,6 +2,6 @@
 result, as a fix.
 
 `set_up`: one function per action, all of them return a `ChangeJob`. `address`: the profile of
-NetworkManager; `address_files`: hosts without it; `mtu`: the MTU, and what must fit. One more
-guided set-up: a function in `set_up`.
+NetworkManager (hosts without it: `nictop.rules.fixes.address_files`); `mtu`: the MTU, and what
+must fit. One more guided set-up: a function in `set_up`.
 """

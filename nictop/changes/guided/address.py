@@ -11,9 +11,9 @@ from nictop.errors import NictopError
 from nictop.model.managers.profile_match import ETHERNET, GENERATED_PRIORITY, is_generated_default
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean, is_clean
-from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
+from nictop.rules.fixes.address_files import AddressRequest
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import (
     AUTOCONNECT_PRIORITY,
@@ -24,20 +24,6 @@ from nictop.rules.fixes.profiles import (
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
-
-
-@dataclass(frozen=True)
-class AddressRequest:
-    """The requested address of a NIC."""
-
-    address: str | None
-    """``192.0.2.10/24``, or of IPv6; None: by DHCP."""
-    gateway: str = ""
-    """Only with a default route; "": none."""
-    default_route: bool = False
-    """This NIC may have one: by its gateway, or as DHCP sets it."""
-    new_profile: bool = False
-    """Create a profile even if there is one that could be used."""
 
 
 def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, str]:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from nictop.changes.events import GoalCheck
-from nictop.changes.guided.address import AddressRequest, address_fix, check_address
-from nictop.changes.guided.address_files import address_files, address_now
+from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
@@ -26,6 +25,7 @@ from nictop.probe.records import Interrupt, Link, PciFunction, Sriov
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import RULES, Finding, Fix, HostFacts
 from nictop.rules.fixes.added_lines import without_added_lines
+from nictop.rules.fixes.address_files import AddressRequest, address_files, address_now
 from nictop.rules.fixes.affinity import interrupt_cpus, is_assigned_by_kernel
 from nictop.rules.fixes.commands import command, echo
 from nictop.rules.fixes.interrupt_managers import (

@@ -11,7 +11,6 @@ from contextlib import AsyncExitStack
 
 from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
 from nictop.changes.audit_log import log_path
-from nictop.changes.guided.address import AddressRequest
 from nictop.changes.guided.set_up import (
     blink_led,
     give_address,
@@ -38,6 +37,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction
 from nictop.rules import Finding, Fix, HostFacts
+from nictop.rules.fixes.address_files import AddressRequest
 from nictop.rules.wording import headline
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from nictop.model.devices.link_history import losses_after_the_first_carrier
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
 from nictop.model.time_axis import event_time_text
+from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.inventory.machine.message_table import TABLE
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
@@ -348,13 +349,15 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
 
     Checked: NICs that systemd-networkd, netplan or ifupdown configure with addresses, and NICs that
     have an address or a default route, unless a NetworkManager profile is active on them (other
-    rules check those). Not checked: ports of bridges and bonds, and links without configuration.
+    rules check those); also the veth of a container. An IPv4 address stays when a link is set down,
+    and can be set before it is up. Not checked: ports of bridges and bonds, and links without
+    configuration.
 
     Sources: systemd.network(5), netplan(5), interfaces(5).
     """
     sources = _configured_names(host)
     for link in host.links:
-        if link.bus is None or link.master is not None or link.carrier:
+        if link.master is not None or link.carrier or not _is_nic(host, link):
             continue
         source = sources.get(link.name)
         if not _is_wanted(link, source) or _networkmanager_decides(host, link):
@@ -370,20 +373,21 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"configured, but {state}",
+            f"{'has an address' if source is None else 'configured'}, but {state}",
             evidence=tuple(evidence),
             why="Its addresses are not reachable." if is_off else CAUSES[nic_kind(host, link)].down,
             fixes=_bring_up(host, link, off=is_off),
         )
 
 
+def _is_nic(host: HostFacts, link: Link) -> bool:
+    """With a device, or the veth of a container."""
+    return link.bus is not None or is_own_veth(link, host.snapshot)
+
+
 def _is_wanted(link: Link, source: str | None) -> bool:
-    """Configured in a file; or up, with an address or a default route."""
-    if source is not None:
-        return True
-    if not is_up(link):
-        return False
-    return has_address(link) or bool(link.default_routes)
+    """Configured in a file; or with an address or a default route."""
+    return source is not None or has_address(link) or bool(link.default_routes)
 
 
 def _extended_state(link: Link, *, is_off: bool) -> str:

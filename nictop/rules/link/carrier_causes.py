@@ -18,7 +18,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, mac_or_placeholder
 from nictop.rules.virtio.virtio_net import is_emulated
 
-Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC"]
+Kind = Literal["port", "virtual function", "virtual NIC", "cloud NIC", "veth"]
 
 CLOUD_PLACES = (("cloud",), ("azure",))
 PORT_IN_GUEST = (
@@ -75,12 +75,19 @@ CAUSES: dict[Kind, Causes] = {
         flaps="Packets in flight are lost each time. The driver resets the NIC, or the machine of "
         "the cloud does.",
     ),
+    "veth": Causes(
+        down="The other end of the veth pair, in another network namespace, is down.",
+        flaps="Packets in flight are lost each time. The other end of the veth pair is set down "
+        "and up.",
+    ),
 }
 
 
 def nic_kind(host: HostFacts, link: Link) -> Kind:
     """What decides about the carrier of a NIC. A whole NIC that is passed through to a guest is a
     port, and so is one that a hypervisor emulates so well that nictop cannot tell."""
+    if link.kind == "veth":
+        return "veth"
     driver = link_driver(link)
     if driver in CLOUD_DRIVERS or hypervisor_places(host.inventory.platform) in CLOUD_PLACES:
         return "cloud NIC"
@@ -99,6 +106,8 @@ def flap_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         return (Fix("switch", title, (), note=f"{note}If it continues, use another switch port."),)
     if kind == "virtual NIC":
         return (Fix("hypervisor", "Check what disconnects the virtual NIC", ()),)
+    if kind == "veth":
+        return (Fix("hypervisor", "Check what sets the other end of the veth pair down", ()),)
     return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
 
 
@@ -110,6 +119,8 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         return (Fix("switch", "Check cable and switch port", (), note=note),)
     if kind == "virtual NIC":
         return _connect_fixes(host, link)
+    if kind == "veth":
+        return (Fix("hypervisor", "Bring up the other end of the veth pair", ()),)
     return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
 
 

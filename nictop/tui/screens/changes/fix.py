@@ -168,8 +168,13 @@ class FixScreen(HostDialog):
     @property
     def _filled(self) -> Fix:
         """With the values put in; without a note about what to fill in."""
-        fix = self._job.fix
-        return replace(fix, commands=with_values(fix.commands, self._values), note=filled_note(fix))
+        fix, values = self._job.fix, self._values
+        return replace(
+            fix,
+            commands=with_values(fix.commands, values),
+            undo=with_values(fix.undo, values),
+            note=filled_note(fix),
+        )
 
     # ----------------------------------------------------------------------------------------- keys
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from nictop.changes.guided.address import AddressRequest
 from nictop.changes.guided.mtu import mtu_range
 from nictop.changes.guided.set_up import (
     NotKnown,
@@ -32,6 +31,7 @@ from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Channels, Link, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import HostFacts
+from nictop.rules.fixes.address_files import AddressRequest
 from nictop.tui.widgets.base.form import Field
 
 ADDRESS, QUEUES, VFS, INTERRUPTS = "Set IP address", "Set queues", "Create VFs", "Set IRQ affinity"

@@ -63,6 +63,9 @@ NOT_CHECKED_AGAIN = "not checked again yet"
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
+MIN_TITLE_CELLS = 40
+"""Of the title of a finding in the list, with its mark: where it has less, hosts have short
+names."""
 TITLE_CELLS = 4
 """Of the line around a title."""
 MINUTE_CHARACTERS = len("14:03")
@@ -165,10 +168,10 @@ class FindingList(ChoiceList):
             is_left = chosen.key in self._hidden and not chosen.resolved
             self._left = chosen.key if is_left else None
         findings = [entry.about for entry in entries if isinstance(entry.about, Finding)]
-        self._hosts = self._host_texts(findings) if several_hosts else {}
-        self._host_cells = min(self._widest(self._hosts.values()), MAX_HOST_CELLS)
         subjects = [self._subject(finding) for finding in findings]
         self._subject_cells = min(self._widest(subjects), MAX_SUBJECT_CELLS)
+        self._hosts = self._host_texts(findings) if several_hosts else {}
+        self._host_cells = min(self._widest(self._hosts.values()), MAX_HOST_CELLS)
         self.set_keys([entry.key for entry in entries])
         self.redraw()
 
@@ -200,9 +203,13 @@ class FindingList(ChoiceList):
         self.post_message(self.PageRequested(pages))
 
     def _host_texts(self, findings: Iterable[Finding]) -> dict[str, str]:
-        """Name of a host → what is shown of it: all, if there is room for all of them."""
+        """Name of a host → what is shown of it: all, if there is room for all of them beside the
+        titles."""
         names = {finding.host for finding in findings}
-        if self.screen.has_class("-wide") and self._widest(names) <= MAX_HOST_CELLS:
+        widest = self._widest(names)
+        title_cells = self.scrollable_content_region.width - widest - self._subject_cells
+        is_wide = self.screen.has_class("-wide") and title_cells >= MIN_TITLE_CELLS
+        if is_wide and widest <= MAX_HOST_CELLS:
             return {name: name for name in names}
         return _names_in(MAX_HOST_CELLS, names)
 

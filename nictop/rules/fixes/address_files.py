@@ -8,11 +8,26 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Sequence
 
-from nictop.changes.guided.address import AddressRequest
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import ConfigurationEntry, Link
-from nictop.rules import Fix, HostFacts
+from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, command, print_lines
 from nictop.rules.fixes.persistence import SAFE_NAME
+from nictop.rules.host import HostFacts
+
+
+@dataclass(frozen=True)
+class AddressRequest:
+    """The requested address of a NIC."""
+
+    address: str | None
+    """``192.0.2.10/24``, or of IPv6; None: by DHCP."""
+    gateway: str = ""
+    """Only with a default route; "": none."""
+    default_route: bool = False
+    """This NIC may have one: by its gateway, or as DHCP sets it."""
+    new_profile: bool = False
+    """Create a profile of NetworkManager even if there is one that could be used."""
 
 
 def address_now(link: Link, request: AddressRequest) -> Fix:
@@ -38,11 +53,11 @@ def address_files(host: HostFacts, link: Link, request: AddressRequest) -> tuple
         "networkd": _networkd(link, request),
         "ifupdown": _ifupdown(host, link, request),
     }
-    owner = _owner(host)
+    owner = addressing_manager(host)
     return tuple(fixes[name] for name in sorted(fixes, key=lambda name: name != owner))
 
 
-def _owner(host: HostFacts) -> str:
+def addressing_manager(host: HostFacts) -> str:
     """The network manager that configures the host; "": none of these."""
     inventory = host.inventory
     owners = {setting.owner for setting in inventory.configuration}

@@ -1,0 +1,158 @@
+"""NICs that nobody configures, on hosts without NetworkManager: a NIC that was just passed to a
+guest has neither a stanza nor an address."""
+
+from __future__ import annotations
+
+from nictop.model.text.words import IFF_PROMISC
+from nictop.model.virtual_chain import is_own_veth
+from nictop.probe.records import Link
+from nictop.rules.finding import Evidence, Fix
+from nictop.rules.fixes.address_files import AddressRequest, address_files, addressing_manager
+from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.profiles import ADDRESS_NOTE, ADDRESS_PLACEHOLDER
+from nictop.rules.host import HostFacts
+from nictop.rules.link.carrier_causes import NIC_FAULTS
+from nictop.rules.profiles.naming_files import configuration_matches_a_missing_mac_address
+from nictop.rules.profiles.nics import (
+    address_evidence,
+    is_set_up,
+    is_unassigned_vf,
+    nics,
+)
+from nictop.rules.profiles.old_names import configuration_names_a_missing_link
+from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.subjects import is_up, link_finding
+
+ARPHRD_PPP = 512
+LINES_OF_A_FILE = ("netplan", "ifupdown", "networkd", "ifcfg", "cloud-init")
+"""Owners of stanzas that say what a NIC is for, also without an address."""
+BY_DHCP = AddressRequest(None)
+"""Without a default route: the host may have one by another NIC."""
+
+
+@host_rule(
+    "warning",
+    yields_to=(
+        *NIC_FAULTS,
+        "hypervisor_has_disconnected_the_nic",
+        "configuration_names_an_old_name",
+        "name_belongs_to_another_nic",
+        "networkmanager_does_not_run",
+        "networkd_does_not_run",
+    ),
+    needs=("addresses", "configuration", "networkmanager", "routes", "pci.physical_function"),
+    uses=("networkd", "platform"),
+)
+def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
+    """A NIC has no IP address, and no configuration of it was found.
+
+    A NIC that was just passed to a guest: netplan, ifupdown, systemd-networkd and ifcfg files
+    configure only what is written down, by name or by MAC address, so it stays as the kernel made
+    it, down and without an address.
+
+    Only hosts on which NetworkManager does not run (other rules check those). Warning: in a guest,
+    where each NIC was added on purpose, or in a container. Info: elsewhere, if it has a carrier.
+
+    Not reported: while a configuration file could not be read; hosts with a stanza of a name or MAC
+    address that no NIC has (other rules say that one of these NICs is meant); a NIC that a stanza
+    mentions, also without addresses; one that is used without an address: port of a bridge or bond,
+    below a VLAN or macvlan, with VFs, in promiscuous mode, with an XDP program, or with a route; a
+    VF beside its PF; hosts with a PPP link, which may be on it.
+
+    Sources: netplan(5); interfaces(5); systemd.network(5): a NIC that no file matches is unmanaged.
+    """
+    if host.profiles.manager is not None or any(link.type == ARPHRD_PPP for link in host.links):
+        return
+    idle = [link for link in _own_nics(host) if _is_idle(host, link)]
+    if not idle or _names_a_missing_nic(host):
+        return
+    for link in idle:
+        title = "no IP address, and nothing configures it"
+        if not is_up(link):
+            title = "down, no IP address, and nothing configures it"
+        yield link_finding(
+            "warning" if host.is_guest else "info",
+            host,
+            link,
+            title,
+            evidence=(
+                Evidence("state", _state(link), f"ip link show dev {link.name}"),
+                address_evidence(link),
+                Evidence("stanzas", "none", "netplan, ifupdown, networkd, ifcfg files"),
+            ),
+            why="Only what a configuration names gets an address and is set up.",
+            fixes=_fixes(host, link),
+        )
+
+
+def _own_nics(host: HostFacts) -> list[Link]:
+    """Those with a device, and the veth of a container that has no such NIC."""
+    found = [link for link in nics(host) if not is_unassigned_vf(host, link)]
+    veths = [link for link in host.links if link.kind == "veth"]
+    return found + [link for link in veths if is_own_veth(link, host.snapshot)]
+
+
+def _is_idle(host: HostFacts, link: Link) -> bool:
+    if not host.is_guest and not link.carrier:  # a spare port
+        return False
+    if is_set_up(host, link) or _is_mentioned(host, link):
+        return False
+    return not _is_used(host, link)
+
+
+def _names_a_missing_nic(host: HostFacts) -> bool:
+    """A stanza has a name or a MAC address that no NIC has."""
+    for rule in (configuration_names_a_missing_link, configuration_matches_a_missing_mac_address):
+        if any(True for _ in rule(host)):
+            return True
+    return False
+
+
+def _is_mentioned(host: HostFacts, link: Link) -> bool:
+    """A stanza is about it, or a profile of a NetworkManager that does not run."""
+    if host.profiles.user_profiles(link):
+        return True
+    return any(entry.owner in LINES_OF_A_FILE for entry in host.configuration.entries(link))
+
+
+def _is_used(host: HostFacts, link: Link) -> bool:
+    """Without an address."""
+    if link.flags & IFF_PROMISC or link.xdp is not None:
+        return True
+    if any(_is_on(other, link) for other in host.links):
+        return True
+    function, routing = host.function_of(link), host.inventory.routing
+    if function is not None and function.sriov is not None and function.sriov.num_vfs:
+        return True
+    return routing is None or any(route.ifindex == link.ifindex for route in routing.routes)
+
+
+def _is_on(other: Link, link: Link) -> bool:
+    """A VLAN, a macvlan, or the other end of a veth."""
+    return other.lower == link.ifindex and other.lower_namespace is None
+
+
+def _state(link: Link) -> str:
+    if not is_up(link):
+        return "administratively down"
+    return "up" if link.carrier else "up, no carrier"
+
+
+def _fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """An address until the next reboot; and by DHCP at each boot, by the manager of the host."""
+    lines = [command("ip", "address", "add", ADDRESS_PLACEHOLDER, "dev", link.name)]
+    undo = [command("ip", "address", "del", ADDRESS_PLACEHOLDER, "dev", link.name)]
+    if not is_up(link):
+        lines.insert(0, command("ip", "link", "set", "dev", link.name, "up"))
+        undo.append(command("ip", "link", "set", "dev", link.name, "down"))
+    now = Fix(
+        "here",
+        "Set an address until the next reboot",
+        tuple(lines),
+        False,
+        tuple(undo),
+        note=ADDRESS_NOTE,
+    )
+    if not addressing_manager(host):
+        return (now,)
+    return (now, *address_files(host, link, BY_DHCP)[:1])
