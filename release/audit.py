@@ -96,13 +96,13 @@ def report_offline(packages: list[Package], reason: str) -> int:
     found = list(concerned(packages, listed["advisories"]))
     for package, identifier in found:
         print(f"{package.name} {package.version}: {identifier}")
-    print(f"NOT KNOWN: no advisory source was reached ({reason})", file=sys.stderr)
     print(
         f"offline list of {listed['date']}: {len(listed['advisories'])} advisories, {len(found)} "
         f"of them for these "
         f"{len(packages)} packages; later ones are not in it",
         file=sys.stderr,
     )
+    print(f"NOT KNOWN: no advisory source was reached ({reason})", file=sys.stderr)
     return FOUND if found else NOT_KNOWN
 
 

@@ -25,6 +25,8 @@ SUMMARY = re.compile(
     r"^=* ?((?:\d+ (?:passed|failed|skipped|error|xfailed|warning)\w*,? ?)+.*?) ?=*$"
 )
 """The last line of pytest."""
+MAKE_LINE = re.compile(r"make(\[\d+\])?: ")
+"""What make says of itself; with its depth below another make."""
 MAX_SUMMARY_CHARS = 78
 HOUR = 3600
 
@@ -143,8 +145,9 @@ def last_words(text: str) -> str:
     """The summary of pytest if there is one, else the last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     summaries = [match[1] for match in map(SUMMARY.match, lines) if match is not None]
-    own = [line for line in lines if not line.startswith("make: ")]
-    return (summaries or own or [""])[-1][:MAX_SUMMARY_CHARS]
+    own = [line for line in lines if not MAKE_LINE.match(line)]
+    last = (summaries or own or [""])[-1]
+    return last if len(last) <= MAX_SUMMARY_CHARS else f"{last[: MAX_SUMMARY_CHARS - 1]}…"
 
 
 def table(outcomes: Iterable[Outcome]) -> Iterator[str]:

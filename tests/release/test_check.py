@@ -71,6 +71,12 @@ def test_what_contributing_asks_for_is_a_step() -> None:
         ),
         ("Success\nContracts: 9 kept, 0 broken.\n", "Contracts: 9 kept, 0 broken."),
         ("make: *** No rule\n", ""),
+        (
+            "0 of 29 packages\nNOT KNOWN\nmake[1]: *** [Makefile:82: audit] Error 3\n",
+            "NOT KNOWN",
+        ),
+        (f"{'x' * 78}\n", "x" * 78),
+        (f"{'x' * 79}\n", f"{'x' * 77}…"),
         ("", ""),
     ],
 )

@@ -17,7 +17,7 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo, joined
-from nictop.rules.host import HostFacts, link_driver
+from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import (
     Messages,
     address_messages,
@@ -43,6 +43,8 @@ REASON_SECONDS = 30.0
 PREVIOUS_KERNEL = Fix(
     "here", "If it worked before an update, boot the previous kernel", (), note="Then report it."
 )
+ACTIVATION_REFUSED = "Failed to activate dev: error"
+"""Of vmxnet3: the device has not executed VMXNET3_CMD_ACTIVATE_DEV."""
 NEWER_KERNEL = Fix(
     "here",
     "Use a newer kernel, or the vendor's driver",
@@ -172,19 +174,20 @@ def driver_cannot_bring_the_link_up(host: HostFacts) -> Outcomes:
     """The driver of a NIC fails to bring it up, and says why: the interface stays down.
 
     nictop reads messages about a failed open of the interface ("Failed to activate dev",
-    "bnxt_alloc_mem err") for links that are down or have no carrier.
+    "Failed to init rx queue error", "bnxt_alloc_mem err") for links that are down or have no
+    carrier.
 
     Not reported: the link has a carrier, or was created after the last message.
 
-    Sources: kernel vmxnet3/vmxnet3_drv.c (vmxnet3_activate_dev), broadcom/bnxt/bnxt.c (bnxt_open);
-    vmware/photon#1324.
+    Sources: kernel vmxnet3/vmxnet3_drv.c (vmxnet3_activate_dev, vmxnet3_tq_create),
+    broadcom/bnxt/bnxt.c (bnxt_open); vmware/photon#1324.
     """
     for link, messages in links_with_messages(host, "open_failed", within=math.inf):
         if link.carrier is True:
             continue
         why = "The driver could not set the NIC up: ip link set … up fails with the same error."
         fixes: tuple[Fix, ...] = (PREVIOUS_KERNEL, *_device_log_fix(link))
-        if link_driver(link) == "vmxnet3":
+        if any(entry.known.text == ACTIVATION_REFUSED for entry in messages.entries):
             why = (
                 "The hypervisor refuses to activate the adapter: its port of the virtual switch, "
                 "not the guest, is the cause."

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from nictop import __version__
 from nictop.model.columns.queues import MOVED_NOTE
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot
@@ -208,7 +209,7 @@ def test_json_is_the_records_unchanged() -> None:
     snapshot = live_host()
     document = json.loads(show_json(snapshot))
     assert document["host"] == "alma-load-001"
-    assert document["nictop"] == "0.1.0"
+    assert document["nictop"] == __version__
     assert [link["name"] for link in document["inventory"]["links"]] == [
         link.name for link in LINKS
     ]

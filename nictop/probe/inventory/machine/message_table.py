@@ -1062,6 +1062,8 @@ TABLE: tuple[Known, ...] = (
     Known("vmxnet3", "failed to re-create rx queues", "reset", "vmxnet3/vmxnet3_drv.c"),
     Known("vmxnet3", "failed to re-activate", "reset", "vmxnet3/vmxnet3_drv.c"),
     Known("vmxnet3", "Failed to activate dev: error", "open_failed", "vmxnet3/vmxnet3_drv.c"),
+    Known("vmxnet3", "Failed to init rx queue error", "open_failed", "vmxnet3/vmxnet3_drv.c"),
+    Known("vmxnet3", "failed to allocate tx ring", "open_failed", "vmxnet3/vmxnet3_drv.c"),
     Known("vmxnet3", "Limiting #rx queues to 1, try MSI", "no_msix", "vmxnet3/vmxnet3_drv.c"),
     Known("vmxnet3", "Incompatible h/w version", "probe_failed", "vmxnet3/vmxnet3_drv.c"),
     Known("vmxnet3", "Incompatible upt version", "probe_failed", "vmxnet3/vmxnet3_drv.c"),
