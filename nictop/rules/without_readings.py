@@ -29,7 +29,7 @@ class SnapshotWithoutReadings(Snapshot):
 class FactsWithoutReadings(HostFacts):
     """Raises ReadingNeeded when a reading is asked for."""
 
-    window = property(_refuse)  # type: ignore[assignment]
+    window = property(_refuse)
 
 
 for name in READINGS:

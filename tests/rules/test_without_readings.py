@@ -3,7 +3,7 @@ what was kept is the same as one from scratch."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -100,7 +100,7 @@ class Asked:
             self.readings += 1
             yield Skipped("", host.name, "", f"{elapsed} s")
 
-        def looks_at_two(hosts: list[HostFacts]) -> Iterator[Finding | Skipped]:
+        def looks_at_two(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped]:
             """Wrong."""
             self.pair += 1
             yield Skipped("", hosts[0].name, "", " ".join(str(len(one.links)) for one in hosts))
