@@ -13,6 +13,23 @@ from nictop.model.snapshot import DERIVED, READINGS, Snapshot
 from nictop.rules.host import HostFacts, once_per_host
 
 
+INDEXES = (
+    "links",
+    "links_by_name",
+    "links_by_driver",
+    "links_by_kind",
+    "unreadable_of_devices",
+    "unreadable_of_functions",
+    "functions",
+    "links_of_function",
+    "ports",
+    "used_virtual_functions",
+    "interrupts_of_function",
+)
+"""Properties of `HostFacts` that nearly every diagnosis needs, and that consist of records of the
+inventory alone."""
+
+
 class ReadingNeeded(BaseException):
     """What was asked for rests on a reading. Not a subclass of Exception: a rule that catches
     exceptions must not catch it."""
@@ -46,4 +63,6 @@ def without_readings(host: HostFacts) -> HostFacts:
     vars(snapshot).update({name: known[name] for name in known if name not in READINGS})
     facts = object.__new__(FactsWithoutReadings)
     vars(facts)["snapshot"] = snapshot
+    for name in INDEXES:
+        vars(host)[name] = getattr(facts, name)
     return facts
