@@ -36,7 +36,7 @@ def main():  # type: () -> int
     from nictop.cli.main import main as command_line
 
     code = command_line()
-    gc.freeze()  # Python looks at all objects twice before it ends, and the kernel frees them anyway
+    gc.freeze()  # else Python looks at all objects twice before the kernel frees them
     return code
 
 

@@ -12,7 +12,6 @@ from typing import Any, NoReturn
 from nictop.model.snapshot import DERIVED, READINGS, Snapshot
 from nictop.rules.host import HostFacts, once_per_host
 
-
 INDEXES = (
     "links",
     "links_by_name",
