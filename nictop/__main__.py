@@ -4,6 +4,7 @@ This file stays plain enough for every Python since 2.7 to compile it, and impor
 before the check.
 """
 
+import gc
 import sys
 
 OLDEST_PYTHON = (3, 10)
@@ -34,7 +35,9 @@ def main():  # type: () -> int
         return 2
     from nictop.cli.main import main as command_line
 
-    return command_line()
+    code = command_line()
+    gc.freeze()  # else Python looks at all objects twice before the kernel frees them
+    return code
 
 
 if __name__ == "__main__":

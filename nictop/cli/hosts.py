@@ -286,6 +286,7 @@ def _observe_live(
         # the imports take longest on a busy machine
         import asyncio
 
+        from nictop.cli.event_loop import result_of
         from nictop.hosts.connect import connect
         from nictop.hosts.observe import HOSTS_TIMEOUT, observe_all
         from nictop.hosts.session import HostSession
@@ -321,7 +322,7 @@ def _observe_live(
         finally:
             importing.cancel()
 
-    return asyncio.run(observed())
+    return result_of(observed())
 
 
 def connect_host(host: Host, options: argparse.Namespace) -> Source:

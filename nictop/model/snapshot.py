@@ -50,7 +50,9 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 
 T = TypeVar("T")
 DERIVED = ("configuration", "kernel_log", "owners")
-"""Properties of a `Snapshot` that no reading changes."""
+"""Properties of a `Snapshot` that no reading changes, and no event."""
+READINGS = ("counters", "before", "rates", "vf_base")
+"""Fields of a `Snapshot` that a reading changes, and nothing else that it has."""
 CHANGING = ("applying", "applied", "checked", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
@@ -181,6 +183,11 @@ class Snapshot:
     def owners(self) -> NicOwners:
         """Whose the NICs are."""
         return NicOwners(self.inventory, self.links, self.pci)
+
+    @cached_property
+    def kept(self) -> dict[Any, Any]:
+        """For results that rest on no reading: the same object while only readings are new."""
+        return {}
 
     @classmethod
     def empty(cls, host: str) -> Snapshot:
@@ -359,9 +366,9 @@ def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:
         base = new
     if now is not None:
         now = replace(now, vfs=functions, ports=ports)
-    return _with_same_inventory(
-        snapshot, replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
-    )
+    after = replace(snapshot, counters=new, before=old, rates=now, vf_base=base)
+    after.__dict__["kept"] = snapshot.kept
+    return _with_same_inventory(snapshot, after)
 
 
 def _with_same_inventory(before: Snapshot, after: Snapshot) -> Snapshot:

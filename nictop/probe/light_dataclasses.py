@@ -300,16 +300,31 @@ def _refuse(self: Any, name: str, *value: Any) -> None:
 class LazyFields:
     """The attribute `FIELDS_ATTRIBUTE`: made by the standard module when it is first asked for."""
 
+    def __init__(self) -> None:
+        self._kind: Any = None
+        """See `_kind_of_fields`; None: not asked for yet."""
+
     def __get__(self, record: Any, cls: Any) -> Any:
         owner = next(base for base in cls.__mro__ if vars(base).get(FIELDS_ATTRIBUTE) is self)
-        setattr(owner, FIELDS_ATTRIBUTE, _standard_fields(owner))
+        setattr(owner, FIELDS_ATTRIBUTE, _standard_fields(owner, self._kind_of_fields()))
         return getattr(cls, FIELDS_ATTRIBUTE)
+
+    def _kind_of_fields(self) -> Any:
+        """That of a field that is no ClassVar: the standard module has no public name for it, only
+        each class that it makes."""
+        if self._kind is None:
+            import dataclasses
+
+            sample: Any = type("Sample", (), {"__annotations__": {"value": int}})
+            fields = getattr(dataclasses.dataclass(sample), FIELDS_ATTRIBUTE)
+            self._kind = fields["value"]._field_type
+        return self._kind
 
 
 FIELDS = LazyFields()
 
 
-def _standard_fields(cls: Any) -> Any:
+def _standard_fields(cls: Any, kind: Any) -> Any:
     """The fields as the standard module describes them: it would make a whole class for that."""
     import dataclasses
 
@@ -317,7 +332,6 @@ def _standard_fields(cls: Any) -> Any:
     for base in reversed(cls.__mro__):
         annotations.update(vars(base).get("__annotations__", {}))
     own = vars(cls)
-    kind = _kind_of_fields()
     described = {}
     for name in cls._names:
         made: Any = dataclasses.field(**_standard_default(own["_defaults"].get(name)))
@@ -325,14 +339,6 @@ def _standard_fields(cls: Any) -> Any:
         made._field_type = kind
         described[name] = made
     return described
-
-
-def _kind_of_fields() -> Any:
-    """That of a field that is no ClassVar: the standard module has no public name for it."""
-    import dataclasses
-
-    sample: Any = type("Sample", (), {"__annotations__": {"value": int}})
-    return getattr(dataclasses.dataclass(sample), FIELDS_ATTRIBUTE)["value"]._field_type
 
 
 def _standard_default(default: Default | None) -> dict[str, Any]:

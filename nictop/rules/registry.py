@@ -11,7 +11,8 @@ import inspect
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, TypedDict
+from operator import is_
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from nictop.model.chain import Step
 from nictop.model.snapshot import has_platform
@@ -26,6 +27,7 @@ from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
 from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
+from nictop.rules.without_readings import ReadingNeeded, without_readings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
@@ -127,7 +129,7 @@ def host_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[H
             rule = RULES[function.__name__]
             for host in hosts:
                 if _concerns(rule, host):
-                    yield from _limited_outcomes(rule, (host,), lambda known: function(known[0]))
+                    yield from _evaluated(rule, (host,), lambda known: function(known[0]))
 
         _register(function, severity, evaluate, pairs=False, options=options)
         return function
@@ -148,7 +150,7 @@ def pair_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[P
 
     def mark(function: PairRule) -> PairRule:
         def evaluate(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
-            yield from _limited_outcomes(RULES[function.__name__], hosts, function)
+            yield from _evaluated(RULES[function.__name__], hosts, function)
 
         _register(function, severity, evaluate, pairs=True, options=options)
         return function
@@ -231,24 +233,71 @@ def _register(
     RULES.add(rule)
 
 
-def _limited_outcomes(
+@dataclass(frozen=True, eq=False)
+class KeptOutcomes:
+    """What a rule says of hosts, until something else of them is new than readings."""
+
+    states: tuple[dict[Any, Any], ...]
+    """`Snapshot.kept` of each host."""
+    outcomes: tuple[Finding | Skipped, ...] | None
+    """None: they rest on readings."""
+
+    def is_about(self, states: tuple[dict[Any, Any], ...]) -> bool:
+        return len(states) == len(self.states) and all(map(is_, states, self.states))
+
+
+def _evaluated(
     rule: Rule, hosts: Sequence[HostFacts], function: PairRule
 ) -> Iterator[Finding | Skipped | None]:
     """Findings of a rule about hosts, and where it is skipped: when it fails, and when it takes too
     long."""
-    allowed = min(RULE_SECONDS * max(1, len(hosts)), MAX_RULE_SECONDS)
-    for _ in range(RULE_ATTEMPTS):
-        found: list[Finding | Skipped] = []
-        try:
-            limited(allowed, lambda found=found: found.extend(_outcomes(rule, hosts, function)))  # type: ignore[misc]
-        except TooLong:
-            yield None
-            continue
-        yield from found
+    if not hosts:
         return
-    reason = f"check stopped: more than {RULE_SECONDS * 1e3:.0f} ms of CPU time"
-    for host in hosts:
-        yield Skipped(rule.name, host.name, "", reason)
+    try:
+        yield from (yield from _kept_outcomes(rule, hosts, function))
+    except TooLong:
+        reason = f"check stopped: more than {RULE_SECONDS * 1e3:.0f} ms of CPU time"
+        for host in hosts:
+            yield Skipped(rule.name, host.name, "", reason)
+
+
+def _kept_outcomes(
+    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
+) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
+    """What a rule says of hosts; what rests on no reading is computed once. Raises TooLong."""
+    states = tuple(host.snapshot.kept for host in hosts)
+    kept: KeptOutcomes | None = states[0].get(rule.function)
+    if kept is None or not kept.is_about(states):
+        kept = KeptOutcomes(states, (yield from _outcomes_without_readings(rule, hosts, function)))
+        states[0][rule.function] = kept
+    if kept.outcomes is not None:
+        return kept.outcomes
+    return (yield from _limited_outcomes(rule, hosts, function))
+
+
+def _outcomes_without_readings(
+    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
+) -> Generator[None, None, tuple[Finding | Skipped, ...] | None]:
+    """None: what the rule says rests on readings. Raises TooLong."""
+    try:
+        known = tuple(without_readings(host) for host in hosts)
+        return (yield from _limited_outcomes(rule, known, function))
+    except ReadingNeeded:
+        return None
+
+
+def _limited_outcomes(
+    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
+) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
+    """What a rule says in the CPU time that it has; raises TooLong. Yields after each attempt that
+    took longer."""
+    allowed = min(RULE_SECONDS * len(hosts), MAX_RULE_SECONDS)
+    for _ in range(RULE_ATTEMPTS):
+        try:
+            return limited(allowed, lambda: tuple(_outcomes(rule, hosts, function)))
+        except TooLong:
+            yield
+    raise TooLong
 
 
 def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Outcomes:

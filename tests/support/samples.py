@@ -58,6 +58,7 @@ SAMPLES = {
     "rules/test_profiles_with_networkmanager.py::test_any_name_of_a_profile_can_be_pasted": 3,
     "rules/test_sources.py::test_a_rule_without_a_source_is_skipped": 90,
     "rules/test_sources.py::test_no_new_findings_while_managers_are_still_being_read": 90,
+    "rules/test_without_readings.py::test_what_was_said_before_any_reading_is_no_longer_said_after_it": 90,
     "traffic/path/test_real_causes.py::test_rule_that_refuses": 2,
     "traffic/path/test_real_paths.py::test_discarding_route": 2,
     "traffic/path/test_real_paths.py::test_firewall_of_the_receiver": 3,

@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
 def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
     import asyncio
 
+    from nictop.cli.event_loop import result_of
     from nictop.cli.progress_line import ProgressLine, waiting_line
     from nictop.errors import NictopError
     from nictop.hosts.connect import connect
@@ -103,4 +104,4 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
         async with running(*sessions), waiting_line(sessions, None) as line:
             return await asyncio.gather(*(monitor(session, line) for session in sessions))
 
-    return asyncio.run(monitor_all())
+    return result_of(monitor_all())

@@ -161,8 +161,7 @@ def _print(report: PathReport, options: argparse.Namespace) -> int:
 
 
 def _test(options: argparse.Namespace) -> PathReport:
-    import asyncio
-
+    from nictop.cli.event_loop import result_of
     from nictop.cli.hosts import named_hosts
     from nictop.cli.progress_line import wait_for_hosts
     from nictop.cli.traffic.hosts import one_host, sessions_of
@@ -203,4 +202,4 @@ def _test(options: argparse.Namespace) -> PathReport:
                 output.print_status
             )
 
-    return asyncio.run(test())
+    return result_of(test())

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from nictop.cli import output
+from nictop.cli.event_loop import result_of
 from nictop.cli.progress_line import wait_for_hosts
 from nictop.cli.signals import termination_signals
 from nictop.cli.terminal import is_terminal
@@ -38,7 +39,7 @@ STOP_TIMEOUT = 30.0
 
 def run_plain(options: argparse.Namespace, request: RunRequest) -> int:
     """The whole command; its exit code."""
-    number, measured = asyncio.run(_run(options, request))
+    number, measured = result_of(_run(options, request))
     why = measured.why
     if number:
         why = INTERRUPTED

@@ -29,9 +29,8 @@ from nictop.probe.records import Link
 from nictop.rules.by_device import DeviceFindings
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine
-from nictop.tui.widgets.charts.plot import HISTORY_SECONDS, ColumnCache
-from nictop.tui.widgets.charts.sparkline import highest, nice_ceiling, spark
 from nictop.tui.widgets.devices.row_findings import worst_severity
+from nictop.tui.widgets.devices.row_graphs import RowGraphs
 from nictop.tui.widgets.devices.table_layout import LEAD_CELLS, TableLayout
 
 VIRTUAL_GROUP = "group:virtual"
@@ -88,18 +87,18 @@ class RowDrawing:
     def __init__(self, glyphs: Glyphs) -> None:
         self._glyphs = glyphs
         self._source: RowSource | None = None
-        self._snapshot, self._history = Snapshot.empty(""), History(1)
+        self._snapshot = Snapshot.empty("")
         self._wire: Mapping[int, LinkRates] = {}
         self._drawn: dict[tuple[str, tuple[bool, ...]], UnfilledRow] = {}
         """By key of the row, and its lines of the tree: a filter or an order changes them."""
-        self._columns = ColumnCache()
+        self._graphs = RowGraphs(glyphs)
 
     def begin(self, source: RowSource, history: History, snapshot: Snapshot) -> None:
         """The newest reading is that of `snapshot`."""
         if self._source is None or not self._source.is_same(source):
             self._source, self._drawn = source, {}
-        self._snapshot, self._history, self._wire = snapshot, history, wire_rates(snapshot)
-        self._columns.begin(history.times(), HISTORY_SECONDS, source.shape.graph)
+        self._snapshot, self._wire = snapshot, wire_rates(snapshot)
+        self._graphs.begin(history, source.shape.graph, packets=source.shape.packets)
 
     def line(self, row: Row) -> SpanLine:
         key = row.key, row.prefix
@@ -121,12 +120,9 @@ class RowDrawing:
             else:
                 spans.append(cell)
         if drawn.has_graph and row.link is not None:
-            spans.append((" " * self._shape.gap + self._graph(row.link.ifindex), "in"))
+            graph = self._graphs.graph(row.link.ifindex)
+            spans.append((" " * self._given.shape.gap + graph, "in"))
         return tuple(spans)
-
-    @property
-    def _shape(self) -> TableLayout:
-        return self._given.shape
 
     @property
     def _given(self) -> RowSource:
@@ -221,20 +217,6 @@ class RowDrawing:
         if link is None or not is_virtual(link):
             return None
         return self._given.peers.get(link.ifindex)
-
-    def _graph(self, ifindex: int) -> str:
-        kinds = ("rx_packets", "tx_packets") if self._shape.packets else ("rx_bits", "tx_bits")
-        received, sent = (self._means(kind, ifindex) for kind in kinds)
-        both = [
-            None if rx is None or tx is None else rx + tx
-            for rx, tx in zip(received, sent, strict=True)
-        ]
-        return spark(both, self._shape.graph, nice_ceiling(highest(both)), glyphs=self._glyphs)
-
-    def _means(self, name: str, ifindex: int) -> list[float | None]:
-        """Of the columns of the graph."""
-        key = (name, ifindex)
-        return self._columns.means(key, lambda count: self._history.newest(key, count))
 
 
 def _whole(spans: Sequence[Span]) -> UnfilledRow:

@@ -209,6 +209,8 @@ class StatusLine(LineWidget):
     ) -> None:
         super().__init__(id=id)
         self._clock, self._cost = clock, cost
+        self._is_cost_due = self._was_shown = False
+        """The cost is to be read again; the hosts were shown since it was asked for."""
         self._moment = clock()
         """Of what is drawn, here and below: seconds that are counted are the same on a screen."""
         self._interval = 1.0
@@ -228,13 +230,22 @@ class StatusLine(LineWidget):
     def on_mount(self) -> None:
         # not before the first numbers of the hosts are shown: psutil takes time to be imported
         self.set_timer(self.COST_BEGINS_AFTER, lambda: self._cost.begin(()))
-        self.set_interval(self.COST_EVERY, self.refresh_cost)
+        self.set_interval(self.COST_EVERY, self._ask_for_cost)
+
+    def _ask_for_cost(self) -> None:
+        """Together with the next readings of the hosts, while these come: one frame less."""
+        if not self.screen.is_active:
+            return
+        self._is_cost_due = True
+        if not self._was_shown:
+            self.refresh_cost()
+        self._was_shown = False
 
     def refresh_cost(self) -> None:
         """Read the cost and draw again."""
-        if self.screen.is_active:
-            self._cost.refresh(self.pids)
-            self._draw()
+        self._is_cost_due = False
+        self._cost.refresh(self.pids)
+        self._draw()
 
     def show(
         self,
@@ -254,7 +265,11 @@ class StatusLine(LineWidget):
         self._snapshot, self._hosts, self._chosen, self._mode = snapshot, hosts, chosen, mode
         self._interval, self._paused, self._going, self._note = interval, paused, going, note
         self._moment = self._clock()
-        self._draw()
+        self._was_shown = True
+        if self._is_cost_due and self.screen.is_active:
+            self.refresh_cost()
+        else:
+            self._draw()
 
     def draw_for_size(self) -> None:
         super().draw_for_size()

@@ -487,6 +487,26 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         assert "no data" not in "".join(screen.lines(StatusLine))
 
 
+async def test_the_own_cost_is_read_with_a_reading_while_these_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[object] = []
+    monkeypatch.setattr(
+        "nictop.tui.widgets.status.own_cost.OwnCost.refresh", lambda _, pids: read.append(pids)
+    )
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
+        status = screen.app.screen.query_one(StatusLine)
+        status._ask_for_cost()
+        assert not read
+        await screen.receive(counters(2.0, {2: (0, 0)}))
+        await screen.receive(counters(3.0, {2: (0, 0)}))
+        assert len(read) == 1
+        status._ask_for_cost()
+        status._ask_for_cost()
+        assert len(read) == 2, "no reading came meanwhile"
+
+
 async def test_a_closed_screen_is_freed_with_what_it_has_drawn() -> None:
     """Textual's cache of colours had the style cache of every widget in its keys: 0.2 MiB for each
     closed help."""
