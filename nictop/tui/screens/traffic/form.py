@@ -209,13 +209,9 @@ class TrafficScreen(FramedScreen):
             return ("No matches",)
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
-            key = shown_key(self.app, "hosts")
-            options = shown_key(self.app, "options")
-            return (
-                f"A test needs two hosts. Press {key} to add one.",
-                f"One end without a login: {options}, iperf3 runs or is started there.",
-                SELF_TEST_HINT,
-            )
+            key, options = shown_key(self.app, "hosts"), shown_key(self.app, "options")
+            hint = f"Press {key} to add one, {options} for one without a login."
+            return (f"A test needs two hosts. {hint}", SELF_TEST_HINT)
         read = [session for session in hosts if has_platform(session.snapshot)]
         unread = [session for session in hosts if not has_platform(session.snapshot)]
         failed = [session for session in unread if session.snapshot.state in ("lost", "failed")]
