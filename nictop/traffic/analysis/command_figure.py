@@ -24,7 +24,9 @@ from nictop.traffic.results.workload import CommandFigure
 
 MAX_NAME_CHARS, MAX_UNIT_CHARS = 60, 16
 MAX_SEARCHED_CHARS = 64 * 1024
-"""Of the output, its end, in which an expression of the user is searched."""
+"""Of each output, its end, in which an expression of the user is searched."""
+NO_MATCH = "--value matches nothing in its output"
+NO_MATCH_IN_END = "--value matches nothing in the last 64 KiB of its output"
 MAX_LINE_CHARS = 2000
 MAX_SEARCH_SECONDS = 1.0
 """Of CPU time for that search: an expression of the user may take exponential time on what a host
@@ -59,7 +61,8 @@ def figure_by_expression(
     text: str, expression: re.Pattern[str]
 ) -> tuple[CommandFigure | None, str]:
     """(the figure of the last match, why there is none). The first group is the number, else the
-    whole match; a group ``unit`` is its unit, else the word behind the number.
+    whole match; a group ``unit`` is its unit, else the word behind the number. `text`: as
+    `searched_text` makes it.
 
     To be called in the main thread: nowhere else can the search be interrupted."""
     if threading.current_thread() is not threading.main_thread():
@@ -69,7 +72,7 @@ def figure_by_expression(
     except TooLong:
         return None, f"--value took more than {MAX_SEARCH_SECONDS:g} s"
     if found is None:
-        return None, "--value matches nothing in its output"
+        return None, NO_MATCH
     groups = found.groupdict()
     captured = groups.get("value")
     if captured is None:
@@ -85,9 +88,14 @@ def figure_by_expression(
     return scaled_figure("", value, unit, "--value"), ""
 
 
+def searched_text(stdout: str, stderr: str) -> str:
+    """The end of both, so that much of one does not hide the other."""
+    return f"{stdout[-MAX_SEARCHED_CHARS:]}\n{stderr[-MAX_SEARCHED_CHARS:]}"
+
+
 def _last_match(text: str, expression: re.Pattern[str]) -> re.Match[str] | None:
     found = None
-    for line in text[-MAX_SEARCHED_CHARS:].splitlines():
+    for line in text.splitlines():
         for match in expression.finditer(line[:MAX_LINE_CHARS]):
             found = match
     return found
