@@ -210,7 +210,7 @@ def found_figure(stdout: str, stderr: str = "", more_bytes: int = 0) -> Workload
     plan = RunPlan(END, END, test="workload", workload="x", value_pattern=r"(\d+) points")
     sizes = len(stdout) + more_bytes, len(stderr)
     report = WorkloadReport(
-        1.0, "ended", 7, stdout=stdout, stderr=stderr, stdout_bytes=sizes[0], stderr_bytes=sizes[1]
+        "ended", 7, 1.0, stdout=stdout, stderr=stderr, stdout_bytes=sizes[0], stderr_bytes=sizes[1]
     )
     return _with_figure(WorkloadFigures(1.0), plan, report)
 

@@ -30,6 +30,7 @@ from nictop.traffic.plan.command_line import command_line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.validation import validate_request
 from nictop.tui.keys import FORM_DIALOG_KEYS
+from nictop.tui.screens.dialogs.dialog import CHROME_ROWS
 from nictop.tui.screens.dialogs.leave import ConfirmDialog
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.traffic.run import RunScreen
@@ -44,6 +45,7 @@ HOW = "Runs as the user of the login, without a terminal. Nothing runs yet."
 RIGHT = "nictop connects to it once more, with the right to run this command."
 RECONNECT_SECONDS = 60.0
 """For a host whose probe is started again."""
+MIN_TEXT_ROWS = 1
 COMMAND = "command"
 """Name of the line among the values that are kept."""
 
@@ -65,7 +67,6 @@ class CommandEntry(LineEntry):
         self.form.fill(kept)
         self.problems: Mapping[str, str] = {}
         """Name of a field → what is wrong with it."""
-        self.FIELD_ROWS = LineEntry.FIELD_ROWS + len(fields)
 
     def compose_options(self) -> Iterable[Widget]:
         yield self.form
@@ -76,8 +77,12 @@ class CommandEntry(LineEntry):
         return {**self.form.words, COMMAND: self.query_one(TextInput).value}
 
     def draw(self) -> None:
+        """On a low screen the options scroll."""
+        room = self.size.height - CHROME_ROWS - LineEntry.FIELD_ROWS - MIN_TEXT_ROWS
+        rows = max(1, min(len(self.form.shown), room))
+        self.FIELD_ROWS = LineEntry.FIELD_ROWS + rows
         self.form.show(self.problems)
-        self.form.take_rows(len(self.form.shown))
+        self.form.take_rows(rows)
         super().draw()
 
     def on_form_changed(self) -> None:

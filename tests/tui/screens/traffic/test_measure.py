@@ -13,10 +13,11 @@ from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
-from tests.support.screen import NARROW, WIDE
+from tests.support.screen import NARROW, WIDE, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement
 from tests.traffic.test_foreign_runs import listening
+from tests.tui.screens.test_traffic_screenshots import host
 
 REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -152,6 +153,22 @@ async def test_command_is_swept_and_typed_again(
         figures = [stored.result.workload for stored in runs.nictop.traffic.results]
         values = [one.figure.value for one in figures if one is not None and one.figure is not None]
         assert values == [1, 2, 3], figures
+
+
+@pytest.mark.parametrize("rows", [24, 14, 10])
+async def test_buttons_are_in_sight_on_a_low_screen(rows: int) -> None:
+    """The options scroll there."""
+    async with screen_with_hosts("vm1", size=(80, rows)) as (screen, hosts):
+        hosts["vm1"].send(*host("b1", 1, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        screen.app.screen.measure_command()  # type: ignore[attr-defined]
+        await wait_until(screen, lambda: isinstance(screen.app.screen, CommandEntry))
+        await screen.settle()
+        drawn = "\n".join(screen.drawn())
+        assert "[ Next ] [ Cancel ]" in drawn and "Command:" in drawn and "NIC  " in drawn
+        await screen.press(*["tab"] * 8)
+        assert "▸label " in "\n".join(screen.drawn())
 
 
 async def begin_command(runs: ScreenWithTraffic, command: str | None) -> None:
