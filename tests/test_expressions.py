@@ -72,6 +72,7 @@ MADE: dict[str, tuple[re.Pattern[Any], ...]] = {
         for patterns in meanings.values()
     ),
     "nictop.cli.traffic.options._check_pattern": (),  # typed by the user: --value
+    "nictop.tui.widgets.traffic.one_host_fields.parse_expression": (),  # the same in a dialog
     "nictop.traffic.analysis.workload._with_figure": (),
     "nictop.probe.traffic.builtin.options.matching": (
         re.compile(r"[0-9A-Fa-f:.]{2,45}(%[^\s/%\x00-\x20]{1,15})?"),

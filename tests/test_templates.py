@@ -64,6 +64,7 @@ TABLE = "called with literals only, for a table of its module"
 EXCEPTIONS: dict[str, str] = {
     "nictop.changes.manual.manual_reason": "the table REASONS",
     "nictop.cli.traffic.options._check_pattern": "--value, typed by the user",
+    "nictop.tui.widgets.traffic.one_host_fields.parse_expression": "the same, typed in a dialog",
     "nictop.traffic.analysis.workload._with_figure": "--value, typed by the user for the output of "
     "a command of his own",
     "nictop.cli.hosts._is_known_host": "names in files of this user's ssh and in /etc/hosts",

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Connect
     from nictop.tui.screens.dialogs.question import QuestionScreen
+    from nictop.tui.screens.frame import MeasuredSubject
     from nictop.tui.screens.live.screen import LiveScreen
     from nictop.wire.ssh.authentication import Question
 
@@ -432,20 +433,32 @@ class NictopApp(PrivateApp):
         await self.action_view("traffic")
 
     def _measurement(self) -> RunRequest:
-        """Of the interface that is selected on the shown host, with the CPUs of all others."""
+        """Of what is chosen on this screen, with the CPUs of all other hosts."""
         from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
         from nictop.traffic.plan.request import RunRequest
 
         hosts = self.nictop.hosts
-        link = self._live_screen.chosen_link
+        subject = self._measured
         return RunRequest(
-            hosts.chosen,
-            hosts.chosen,
-            client_nic="" if link is None else link.name,
+            subject.host,
+            subject.host,
+            client_nic=subject.nic,
+            guest=subject.guest,
             test="manual",
             time=DEFAULT_WORKLOAD_SECONDS,
-            observers=tuple(name for name in hosts.by_name if name != hosts.chosen),
+            observers=tuple(name for name in hosts.by_name if name != subject.host),
         )
+
+    @property
+    def _measured(self) -> MeasuredSubject:
+        """The interface or guest of this screen, or else the interface on Devices."""
+        from nictop.tui.screens.frame import FramedScreen, MeasuredSubject
+
+        subject = self.screen.measured if isinstance(self.screen, FramedScreen) else None
+        if subject is not None:
+            return subject
+        link = self._live_screen.chosen_link
+        return MeasuredSubject(self.nictop.hosts.chosen, "" if link is None else link.name)
 
     def _choose_nic_of_test(self) -> None:
         """On the page of a test, its NIC of the shown host."""

@@ -592,6 +592,11 @@ RECORDED_RUN_KEYS: list[BindingType] = [
 
 # ------------------------------------------------------------------------------------------ changes
 
+FORM_DIALOG_KEYS: list[BindingType] = [
+    _hidden("enter", "submit", "Next", id="form-dialog.submit"),
+]
+"""In the form of a dialog; on the buttons Enter presses."""
+
 SET_UP_KEYS: list[BindingType] = [_hidden("enter", "continue", "Show plan", id="set-up.continue")]
 """In the form; on the buttons Enter presses."""
 

@@ -334,6 +334,13 @@ WITHOUT_TEST = (
         TrafficScreen.measure_command,
         "traffic",
     ),
+    GeneralCommand(
+        "Traffic: Test against a host without a login",
+        "options",
+        "the shown host against an iperf3 server or client that nictop does not start",
+        TrafficScreen.test_foreign,
+        "traffic",
+    ),
 )
 
 

@@ -65,7 +65,8 @@ def test_command_line(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     words = ["traffic", str(path), "a", "--client-nic", "ens192", "--from", "+2.6", "--to", "+5.6"]
     assert main(words) == 0
-    assert "measured for 3.00 s: ended by hand" in capsys.readouterr().out
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "measured 3.00 s: ended by hand" in printed
     (stored,) = stored_runs(directory({"XDG_STATE_HOME": str(tmp_path / "state")})).results
     assert stored[1].result.plan.test == "manual"
 

@@ -251,7 +251,8 @@ async def test_measurement_by_hand(allowed: Pair) -> None:
     assert result is not None and result.failure is None and result.stopped is None
     assert result.workload is not None and result.workload.reason == "hand"
     assert result.flows[0].goodput is not None and result.flows[0].goodput > 50e6
-    assert "measured for" in texts(result) and "ended by hand" in texts(result)
+    said = texts(result)
+    assert "measured: " in said and "ended by hand" in said and "command: " not in said
 
 
 async def test_sweep_of_a_command(allowed: Pair, tmp_path: Path) -> None:

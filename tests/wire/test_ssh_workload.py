@@ -18,7 +18,7 @@ import pytest
 from nictop.probe.records import Line, Request, TrafficRequest, WorkloadReport
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.source import SshSource
-from tests.cli.test_workload_endings import with_mark
+from tests.cli.test_workload_endings import LASTING, lasting, lasting_command, with_mark
 from tests.support.items import has_record, items_until
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, skip_without_sshd
@@ -77,6 +77,20 @@ async def test_nothing_is_left_when_the_connection_ends(server: Sshd, victim: st
         else:
             await made.close()
         await asyncio.to_thread(wait_until, lambda: not with_mark(mark))
+        await made.close()
+
+
+@pytest.mark.parametrize("name", LASTING)
+async def test_nothing_is_left_of_any_command_when_the_connection_is_cut(
+    server: Sshd, name: str
+) -> None:
+    command, word, number = lasting_command(name)
+    async with aclosing((made := source(server)).items()) as items:
+        await items_until(items, has_record("counters"))
+        await made.request(work(command))
+        await asyncio.to_thread(wait_until, lambda: len(lasting(word)) >= number)
+        os.kill(server.sessions()[0], signal.SIGKILL)
+        await asyncio.to_thread(wait_until, lambda: not lasting(word))
         await made.close()
 
 

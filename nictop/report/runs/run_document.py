@@ -66,6 +66,7 @@ SENTENCE_STYLES: dict[Kind, Style] = {
     "transactions": "verdict",
     "under load": "verdict",
     "command": "verdict",
+    "measured": "verdict",
     "figure": "verdict",
 }
 SENTENCE_MARKS: dict[Kind, Mark] = {"failed": "critical", "not ranked": "warning"}

@@ -39,7 +39,7 @@ Kind = Literal[
     "observer", "path", "seen by", "path test", "path finding", "note", "not ranked",
     "transactions", "latency", "connect", "floor", "rtt", "under load", "idle", "loaded",
     "command", "figure", "traffic", "connections", "cpu time", "output", "foreign",
-    "foreign client", "storage", "guest",
+    "foreign client", "storage", "guest", "measured",
 ]  # fmt: skip
 """event: what happened to a NIC during the run. type: a command to run on the host that the
 sentence `failed` names. path finding: what the path test found. under load: the latency of both
@@ -262,7 +262,8 @@ def workload_sentences(result: Result) -> Iterator[ResultSentence]:
     figures = result.workload
     if figures is None:
         return
-    yield ResultSentence("command", after_caveat(_command_text(result, figures), ""))
+    kind: Kind = "measured" if result.plan.test == "manual" else "command"
+    yield ResultSentence(kind, after_caveat(_command_text(result, figures), ""))
     if figures.figure is not None:
         measured = figure_text(figures.figure.value, figures.figure.unit)
         name = f"{clean(figures.figure.name)} {measured}"
@@ -286,7 +287,7 @@ def _command_text(result: Result, figures: WorkloadFigures) -> str:
     text = units.duration(figures.seconds)
     if result.plan.test == "manual":
         how = {"hand": "ended by hand", "deadline": "ended by its time limit"}
-        return f"measured for {text}: {how.get(figures.reason, 'its host was lost')}"
+        return f"{text}: {how.get(figures.reason, 'its host was lost')}"
     if figures.user:
         text += f" as {clean(figures.user)}"
     return f"{text}: {_end_text(figures)}"

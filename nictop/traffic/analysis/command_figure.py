@@ -2,10 +2,10 @@
 format.
 
 Reads nothing. Formats: fio ``--output-format=json`` (HOWTO, "JSON output": bytes/s in
-``bw_bytes``), iperf3 ``-J``, wrk (README, ``Requests/sec:``), ab (manual, ``Requests per
-second:``), sysbench (``transactions: N (R per sec.)``, ``(R MiB/sec)``), dd (coreutils manual,
-``copied, 1.2 s, 3.4 GB/s``), rsync (manual, ``bytes/sec``). Outputs are not trusted: an invalid one
-has no figure.
+``bw_bytes``), iperf3 ``-J`` and ``--json-stream``, wrk (README, ``Requests/sec:``), ab (manual,
+``Requests per second:``), sysbench (``transactions: N (R per sec.)``, ``(R MiB/sec)``), dd
+(coreutils manual, ``copied, 1.2 s, 3.4 GB/s``), rsync (manual, ``bytes/sec``). Outputs are not
+trusted: an invalid one has no figure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ from nictop.traffic.results.workload import CommandFigure
 
 MAX_NAME_CHARS, MAX_UNIT_CHARS = 60, 16
 MAX_SEARCHED_CHARS = 64 * 1024
-"""Of the output, its end, in which an expression of the user is searched."""
+"""Of each output, its end, in which an expression of the user is searched."""
+NO_MATCH = "--value matches nothing in its output"
+NO_MATCH_IN_END = "--value matches nothing in the last 64 KiB of its output"
 MAX_LINE_CHARS = 2000
 MAX_SEARCH_SECONDS = 1.0
 """Of CPU time for that search: an expression of the user may take exponential time on what a host
@@ -43,6 +45,9 @@ TIME_UNITS = {"s": 1.0, "sec": 1.0, "seconds": 1.0, "ms": 1e-3, "msec": 1e-3, "u
               "usec": 1e-6, "µs": 1e-6, "ns": 1e-9}  # fmt: skip
 COUNT_UNITS = ("iops", "req/s", "requests/sec", "tps", "ops/s", "/s", "transactions/s")
 IPERF3_BITS_PER_SECOND = "bits_per_second"
+OTHER_DIRECTION = "_bidir_reverse"
+"""Suffix of a sum of the server's direction with --bidir, since 3.11."""
+END_EVENT = re.compile(r'^\{"event":"end",', re.MULTILINE)
 DD = re.compile(r"copied, [\d.]{1,20}(?:e[-+]?\d{1,3})? s, ([\d.]{1,20}) ([kMGT]?B)/s", re.ASCII)
 RSYNC = re.compile(r"(?<![\d.,])([\d.,]{1,30}) bytes/sec", re.ASCII)
 WRK = re.compile(r"^Requests/sec: {1,10}([\d.]{1,20})$", re.ASCII | re.MULTILINE)
@@ -56,7 +61,8 @@ def figure_by_expression(
     text: str, expression: re.Pattern[str]
 ) -> tuple[CommandFigure | None, str]:
     """(the figure of the last match, why there is none). The first group is the number, else the
-    whole match; a group ``unit`` is its unit, else the word behind the number.
+    whole match; a group ``unit`` is its unit, else the word behind the number. `text`: as
+    `searched_text` makes it.
 
     To be called in the main thread: nowhere else can the search be interrupted."""
     if threading.current_thread() is not threading.main_thread():
@@ -66,7 +72,7 @@ def figure_by_expression(
     except TooLong:
         return None, f"--value took more than {MAX_SEARCH_SECONDS:g} s"
     if found is None:
-        return None, "--value matches nothing in its output"
+        return None, NO_MATCH
     groups = found.groupdict()
     captured = groups.get("value")
     if captured is None:
@@ -82,9 +88,14 @@ def figure_by_expression(
     return scaled_figure("", value, unit, "--value"), ""
 
 
+def searched_text(stdout: str, stderr: str) -> str:
+    """The end of both, so that much of one does not hide the other."""
+    return f"{stdout[-MAX_SEARCHED_CHARS:]}\n{stderr[-MAX_SEARCHED_CHARS:]}"
+
+
 def _last_match(text: str, expression: re.Pattern[str]) -> re.Match[str] | None:
     found = None
-    for line in text[-MAX_SEARCHED_CHARS:].splitlines():
+    for line in text.splitlines():
         for match in expression.finditer(line[:MAX_LINE_CHARS]):
             found = match
     return found
@@ -119,7 +130,7 @@ def known_figure(stdout: str, stderr: str) -> CommandFigure | None:
     """That of a known format; None: it is none of them."""
     record = _json_object(stdout)
     if record is not None:
-        return _fio(record) or _iperf3(record)
+        return _fio(record) or _iperf3(record) or _iperf3_events(stdout)
     for find in (_wrk, _ab, _sysbench, _rsync, _dd):
         figure = find(f"{stdout}\n{stderr}")
         if figure is not None:
@@ -174,12 +185,25 @@ def _iperf3(record: Mapping[str, Any]) -> CommandFigure | None:
     if not isinstance(end, dict) or "start" not in record:
         return None
     for part, name in (("sum_received", "received"), ("sum", "rate"), ("sum_sent", "sent")):
-        found = end.get(part)
-        if isinstance(found, dict):
-            rate = _finite(found.get(IPERF3_BITS_PER_SECOND))
-            if rate is not None:
-                return CommandFigure(name, rate, "b/s", "iperf3 JSON")
+        rate, back = _bits_per_second(end, part), _bits_per_second(end, f"{part}{OTHER_DIRECTION}")
+        if rate is not None and back is not None:
+            return CommandFigure(f"{name} in both directions", rate + back, "b/s", "iperf3 JSON")
+        if rate is not None:
+            return CommandFigure(name, rate, "b/s", "iperf3 JSON")
     return None
+
+
+def _bits_per_second(end: Mapping[str, Any], part: str) -> float | None:
+    found = end.get(part)
+    return _finite(found.get(IPERF3_BITS_PER_SECOND)) if isinstance(found, dict) else None
+
+
+def _iperf3_events(text: str) -> CommandFigure | None:
+    """Of the last event of ``--json-stream`` (3.17), which has what ``-J`` has as ``end``
+    (esnet/iperf, src/iperf_api.c: iperf_json_finish)."""
+    event = _last(END_EVENT, text)
+    found = _json_object(text[event.start() :]) if event is not None else None
+    return _iperf3({"start": None, "end": found.get("data")}) if found is not None else None
 
 
 def _wrk(text: str) -> CommandFigure | None:

@@ -10,7 +10,7 @@ of the measured ones).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import mean, median, stdev
 from typing import Literal
 
@@ -471,15 +471,21 @@ def _repeat_refusals(
 
 
 def _differences(a: Sequence[Result], b: Sequence[Result]) -> tuple[tuple[str, str, str], ...]:
-    if not a or not b:
+    """(Fact, its value in A, in B); of a set-up whose runs did not start no facts are known."""
+    facts_a, facts_b = _known_facts(a), _known_facts(b)
+    if not facts_a or not facts_b:
         return ()
-    facts_a, facts_b = a[0].facts, b[0].facts
     found = []
     for name in dict.fromkeys((*facts_a, *facts_b)):
         of_a, of_b = facts_a.get(name, "–"), facts_b.get(name, "–")
         if of_a != of_b:
             found.append((name, clean(of_a), clean(of_b)))
     return tuple(found)
+
+
+def _known_facts(runs: Iterable[Result]) -> Mapping[str, str]:
+    """Of the first run that has any."""
+    return next((run.facts for run in runs if run.facts), {})
 
 
 def _costs(a: Sequence[Result], b: Sequence[Result]) -> tuple[Cost, ...]:

@@ -20,7 +20,14 @@ from nictop.model.text.words import IFF_LOOPBACK, count_noun
 from nictop.probe.kernel.exits import signal_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Counters, Link, WorkloadConnection, WorkloadReport
-from nictop.traffic.analysis.command_figure import figure_by_expression, known_figure
+from nictop.traffic.analysis.command_figure import (
+    MAX_SEARCHED_CHARS,
+    NO_MATCH,
+    NO_MATCH_IN_END,
+    figure_by_expression,
+    known_figure,
+    searched_text,
+)
 from nictop.traffic.analysis.host_loads import host_loads
 from nictop.traffic.analysis.nic_load import snapshot_between
 from nictop.traffic.analysis.nic_rates import (
@@ -190,7 +197,10 @@ def _with_figure(
         expression = re.compile(plan.value_pattern)
     except re.error:
         return replace(figures, no_figure="--value is not a regular expression")
-    figure, why = figure_by_expression(f"{report.stdout}\n{report.stderr}", expression)
+    searched = searched_text(report.stdout, report.stderr)
+    figure, why = figure_by_expression(searched, expression)
+    if why == NO_MATCH and max(report.stdout_bytes, report.stderr_bytes) > MAX_SEARCHED_CHARS:
+        why = NO_MATCH_IN_END
     if figure is not None and plan.judged_by == "smaller-value":
         figure = replace(figure, less_is_better=True)
     return replace(figures, figure=figure, no_figure=why)

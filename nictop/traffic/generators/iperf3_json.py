@@ -140,12 +140,17 @@ def _text(value: object, most: int) -> str:
 
 def _totals(data: dict[str, object]) -> tuple[GeneratorOutput, ...]:
     """``sum_sent`` and ``sum_received`` of this direction; with --bidir also those of the other
-    one."""
+    one. With UDP their ``sender`` is fixed, true and false; that of ``sum`` is this end's
+    (esnet/iperf, src/iperf_api.c: iperf_print_results)."""
     outputs: list[GeneratorOutput] = []
     for suffix in ("", "_bidir_reverse"):
+        direction = data.get(f"sum{suffix}")
         for name, by_sender in ((f"sum_sent{suffix}", True), (f"sum_received{suffix}", False)):
             summary = data.get(name)
-            total = _total(summary, by_sender) if isinstance(summary, dict) else None
+            if not isinstance(summary, dict):
+                continue
+            sends = _sends(direction if isinstance(direction, dict) else summary)
+            total = _total(summary, sends, by_sender)
             if total is not None:
                 outputs.append(total)
     remote = _remote_cpu(data.get("cpu_utilization_percent"))
@@ -165,13 +170,20 @@ def _remote_cpu(value: object) -> float | None:
     return None if percent is None else percent / 100
 
 
-def _total(summary: dict[str, object], by_sender: bool) -> Total | None:
+def _sends(summary: dict[str, object]) -> bool:
+    """This end sends in the direction of a summary."""
+    return summary.get("sender") is True
+
+
+def _total(summary: dict[str, object], sends: bool, by_sender: bool) -> Total | None:
     seconds, size = number(summary.get("seconds")), number(summary.get("bytes"))
-    sends = summary.get("sender") is True
     # the server does not know the figure of the other end: it reports 0 bytes for what the client
     # sent
     if not seconds or size is None or (size == 0 and by_sender != sends):
         return None
+    packets = integer(summary.get("packets"))
+    if size and not packets:
+        packets = None  # a UDP server of 3.12 that sends does not tell how many
     return Total(
         sends=sends,
         by_sender=by_sender,
@@ -179,9 +191,9 @@ def _total(summary: dict[str, object], by_sender: bool) -> Total | None:
         bits_per_second=size * 8 / seconds,
         bytes=size,
         retransmits=integer(summary.get("retransmits")) if by_sender else None,
-        packets=integer(summary.get("packets")),
-        lost=integer(summary.get("lost_packets")),
-        jitter=number(summary.get("jitter_ms")),
+        packets=packets,
+        lost=None if by_sender else integer(summary.get("lost_packets")),
+        jitter=None if by_sender else number(summary.get("jitter_ms")),
     )
 
 

@@ -22,6 +22,26 @@ from nictop.traffic.run.payload_watch import PayloadWatch
 
 NOT_IPERF3 = ("unknown control message", "unable to receive cookie", "unrecognized")
 """Errors of a client to which something else answers."""
+LIMITS = (
+    (
+        "larger than server limit",
+        "limits the rate (--server-bitrate-limit): a lower rate is needed",
+    ),
+    (
+        "maximum permitted limit",
+        "limits the duration (--server-max-duration): fewer seconds are needed",
+    ),
+    ("test authorization failed", "wants a user name and password, which nictop does not send"),
+    (
+        "int_errno=",
+        "has refused the test, for a reason that the client's version of iperf3 does not know",
+    ),
+)
+"""Errors of a client whose server refuses the test → what that server does (esnet/iperf,
+src/iperf_error.c: IETOTALRATE, IEMAXSERVERTESTDURATIONEXCEEDED, IEAUTHTEST; a number that a client
+does not know is ``int_errno=37``)."""
+CLOSED = "control socket has closed"
+"""What a client says whose server demands a user name, if it was given none."""
 OLD_FOR_BOTH = "an iperf3 server before 3.7 cannot do both directions at once"
 
 
@@ -84,6 +104,13 @@ def foreign_failure(plan: RunPlan, client: RunEnd) -> Failure:
     kind = kind_of(text, seconds)
     if any(phrase in text.lower() for phrase in NOT_IPERF3):
         return Failure("other", f"what answers at {where} is not an iperf3 server: {said}")
+    for phrase, limit in LIMITS:
+        if phrase in text:
+            return Failure("other", f"the iperf3 server at {where} {limit}: {said}")
+    if CLOSED in text and not client.intervals:
+        closed = "has closed the connection before the test began: it may want a user name and "
+        closed += "password, which nictop does not send, or it was ended"
+        return Failure(kind, f"the iperf3 server at {where} {closed}: {said}")
     sentence = {
         "refused": f"connection refused by {where}: no server listens there (another port? one "
         "with -1 serves one client), or a firewall rejects it",

@@ -79,6 +79,10 @@ class TrafficController:
         self.is_self_test = False
         self.form_values: dict[str, str] | None = None
         """Name of a field of the form → its text; None: the form was never opened."""
+        self.command_values: Mapping[str, str] = {}
+        """The last command of the user, and its options, as they were typed."""
+        self.foreign_values: Mapping[str, str] = {}
+        """The same of a test against a host that is not watched."""
         self.ended: list[FinishedExperiment] = []
         """Experiments since the start, in order."""
         self.may_run: set[str] = set()

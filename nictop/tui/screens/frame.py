@@ -11,7 +11,7 @@ findings, keys.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -47,6 +47,16 @@ PAUSE_ACTIONS = ("pause", "resume", "play")
 MARK_TITLE = "Mark A/B"
 INTERVALS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 """Seconds; the steps of the keys + and -."""
+
+
+class MeasuredSubject(NamedTuple):
+    """What a measurement by hand is of."""
+
+    host: str
+    nic: str = ""
+    """Name of its interface; "": that of the default route."""
+    guest: str = ""
+    """A guest of the host, whose NIC that is."""
 
 
 class FramedScreen(NictopScreen, Screen[None]):
@@ -132,6 +142,12 @@ class FramedScreen(NictopScreen, Screen[None]):
         """It was covered by another screen, and not drawn meanwhile."""
         if self.is_open:
             self.draw_frame()
+
+    @property
+    def measured(self) -> MeasuredSubject | None:
+        """What the key measures that begins a measurement by hand; None: the interface that is
+        selected on Devices."""
+        return None
 
     def open_again(self) -> None:
         """Its view is chosen, from another one."""

@@ -13,6 +13,7 @@ from nictop.traffic.analysis.command_figure import figure_by_expression, known_f
 from nictop.traffic.analysis.workload import last_lines
 from nictop.traffic.plan.formats import FORMATS
 from nictop.traffic.results.workload import CommandFigure
+from tests.traffic.plans import captured
 
 FIO = {
     "fio version": "fio-3.33",
@@ -87,9 +88,33 @@ def test_figure_of_a_known_format(stdout: str, stderr: str, figure: CommandFigur
 
 
 @pytest.mark.parametrize(
+    ("version", "name", "figure"),
+    [
+        ("3.18", "stream_tcp", "received"),
+        ("3.21", "stream_udp", "received"),
+        ("3.21", "stream_bidirectional", "received in both directions"),
+        ("3.21+", "stream_udp_bidirectional", "received in both directions"),
+    ],
+)
+def test_figure_of_iperf3_that_streams_json(version: str, name: str, figure: str) -> None:
+    """The same as of -J, whose object it may print too (--json-stream-full-output)."""
+    lines = captured(version, f"{name}.client")
+    end = json.loads(lines[-1])["data"]
+    whole = json.dumps({"start": {}, "intervals": [], "end": end}, indent="\t")
+    for output in ("\n".join(lines), "\n".join([*lines, whole]), whole):
+        found = known_figure(output, "")
+        assert found is not None and (found.name, found.source) == (figure, "iperf3 JSON")
+        parts = [part for part in end if part.startswith("sum_received")]
+        assert found.value == sum(end[part]["bits_per_second"] for part in parts)
+
+
+@pytest.mark.parametrize(
     "output",
     [
         "",
+        '{"event":"start","data":{}}\n{"event":"end","data":{}}',
+        '{"event":"start","data":{}}\n{"event":"end","data":[7]}',
+        '{"event":"start","data":{}}\n{"event":"end",',
         "nothing known",
         "{",
         "{}",

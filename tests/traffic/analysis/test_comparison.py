@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -33,6 +34,17 @@ def test_order_alternates() -> None:
         for which in "AB"
     ]
     assert places[0] == places[1]
+
+
+@pytest.mark.parametrize("good", [0, 2])
+def test_run_that_did_not_start_differs_in_nothing_that_is_not_known(good: int) -> None:
+    """As after a set-up command that failed: its facts were not read."""
+    failed = replace(
+        result(), flows=(), failure=Failure("start", "the set-up command failed"), facts={}
+    )
+    compared = compare([failed, *runs(*[5.0] * good), failed][:3], runs(5.0, 5.0, 5.0))
+    assert compared.verdict == "refused" and compared.differences == ()
+    assert "failed" in compared.sentence and "differs: –" not in compared.sentence
 
 
 def test_students_interval() -> None:

@@ -8,11 +8,16 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import WorkloadConnection
+from nictop.probe.records import WorkloadConnection, WorkloadReport
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
-from nictop.traffic.analysis.workload import _notes, addresses_over, bytes_by_owner
+from nictop.traffic.analysis.workload import (
+    _notes,
+    _with_figure,
+    addresses_over,
+    bytes_by_owner,
+)
 from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
 from nictop.traffic.results.host_load import Busy, HostLoad
 from nictop.traffic.results.measures import deciding_text, measures_of
@@ -198,3 +203,38 @@ def test_addresses_of_a_nic_are_also_those_of_what_is_above_it() -> None:
     host: Snapshot = machine("a", *links)
     assert addresses_over(3, host) == {"192.0.2.1", "203.0.113.1", "203.0.113.129"}
     assert addresses_over(4, host) == {"198.51.100.1"}
+
+
+def found_figure(stdout: str, stderr: str = "", more_bytes: int = 0) -> WorkloadFigures:
+    """By an expression; `more_bytes`: of its output, which came before and were not kept."""
+    plan = RunPlan(END, END, test="workload", workload="x", value_pattern=r"(\d+) points")
+    sizes = len(stdout) + more_bytes, len(stderr)
+    report = WorkloadReport(
+        "ended", 7, 1.0, stdout=stdout, stderr=stderr, stdout_bytes=sizes[0], stderr_bytes=sizes[1]
+    )
+    return _with_figure(WorkloadFigures(1.0), plan, report)
+
+
+def test_flood_of_the_other_output_does_not_hide_the_figure() -> None:
+    found = found_figure("42 points\n", "a warning\n" * 10_000)
+    assert found.figure is not None and found.figure.value == 42.0
+
+
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [
+        (found_figure("none"), "--value matches nothing in its output"),
+        (
+            found_figure("flood\n" * 10_000, more_bytes=1_000_000),
+            "--value matches nothing in the last 64 KiB of its output",
+        ),
+        (
+            found_figure("42 points\n" + "flood\n" * 15_000),
+            "--value matches nothing in the last 64 KiB of its output",
+        ),
+    ],
+)
+def test_output_that_was_not_searched_is_not_said_to_have_nothing(
+    found: WorkloadFigures, why: str
+) -> None:
+    assert found.figure is None and found.no_figure == why

@@ -208,6 +208,35 @@ def test_json_of_streams_both_directions_and_udp(version: str) -> None:
     assert all(one.packets and one.lost == 0 for one in arrived)
 
 
+@pytest.mark.parametrize("version", ["3.18", "3.21", "3.21+"])
+def test_json_of_a_udp_client_has_what_its_server_received(version: str) -> None:
+    """All that is known of a server that nictop did not start: of 3.21+ it is one of 3.12."""
+    client = parsed(captured(version, "stream_udp.client"), as_json=True)
+    sent = total(client, sends=True, by_sender=True)
+    received = total(client, sends=True, by_sender=False)
+    assert received.packets == sent.packets and received.lost == 0 and received.jitter is not None
+    assert len([one for one in client if isinstance(one, Total)]) == 2
+    (remote,) = [
+        one.remote_cpu for one in client if isinstance(one, GeneratorInfo) and one.remote_cpu
+    ]
+    assert 0 < remote < 1
+
+
+def test_json_of_udp_in_the_other_direction_and_in_both() -> None:
+    back = parsed(captured("3.21+", "stream_udp_reverse.client"), as_json=True)
+    assert [(one.sends, one.by_sender) for one in back if isinstance(one, Total)] == [
+        (False, True),
+        (False, False),
+    ]
+    both = parsed(captured("3.21+", "stream_udp_bidirectional.client"), as_json=True)
+    for outputs, sends in ((back, False), (both, False), (both, True)):
+        received = total(outputs, sends=sends, by_sender=False)
+        assert (received.packets, received.lost, received.bytes) == (20, 0, 655360)
+        sent = total(outputs, sends=sends, by_sender=True)
+        # an old server does not tell how many packets it has sent, and its zero is none
+        assert (sent.packets, sent.lost, sent.jitter) == (20 if sends else None, None, None)
+
+
 def test_errors_in_text_and_json() -> None:
     refused = "unable to connect to server"
     for version in ("3.12", "3.21"):

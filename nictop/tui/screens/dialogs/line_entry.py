@@ -65,9 +65,14 @@ class LineEntry(Dialog[None]):
         with Horizontal(id="entry-row"):
             yield Label(self._label, markup=False)
             yield TextInput(self._value, id="entry-line")
+        yield from self.compose_options()
         error = LineWidget(id="entry-error")
         error.can_focus = False
         yield error
+
+    def compose_options(self) -> Iterable[Widget]:
+        """Widgets below the line."""
+        return ()
 
     def show_buttons(self, row: ButtonRow) -> None:
         row.show((Button("submit", self._button), Button("cancel", "Cancel")))

@@ -31,7 +31,7 @@ from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
 from nictop.tui.keys import HOSTS_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
-from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.screens.frame import FramedScreen, MeasuredSubject
 from nictop.tui.screens.traffic.path_test import PathTestScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine, wrapped_lines
@@ -352,6 +352,8 @@ class HostsScreen(FramedScreen):
             label = f"Ask {count_noun(len(asked), 'guest agent')} of {name}"
             entries.append(MenuEntry(label, self._ask_agents))
         guest = self._guest
+        if guest is not None:
+            entries.append(self._measure_entry(guest))
         if guest is not None and guest.shown_link is not None:
             label = f"Show {guest.shown_link.name}, of {guest.text}"
             entries.append(MenuEntry(label, partial(self._show_link, guest)))
@@ -397,6 +399,12 @@ class HostsScreen(FramedScreen):
         if row is not None:
             self.opener.open_set_up(row.end.host, row.end.ifindex)
 
+    def _measure_entry(self, guest: GuestRow) -> MenuEntry:
+        label = f"Measure what {guest.text} sends and receives ({self.key_label('measure')})"
+        is_free = not self.nictop.traffic.running
+        begin = partial(self.run_action, "app.measure")
+        return MenuEntry(label, begin, None, is_free, "a test is running")
+
     async def _show_link(self, row: GuestRow) -> None:
         """Its tap, the physical function of its VF, or the link below its macvlan."""
         if row.shown_link is not None:
@@ -415,6 +423,18 @@ class HostsScreen(FramedScreen):
         if not overview.has_focus_within:
             return None
         return overview.chosen
+
+    @property
+    def measured(self) -> MeasuredSubject | None:
+        """The chosen NIC of a guest, the chosen interface, or the chosen host."""
+        guest, row, host = self._guest, self._row, self.query_one(HostTable).chosen
+        if guest is not None:
+            link = guest.shown_link
+            nic = "" if link is None else link.name
+            return MeasuredSubject(guest.snapshot.host, nic, guest.guest.name)
+        if row is not None and row.link is not None:
+            return MeasuredSubject(row.end.host, row.link.name)
+        return None if host is None else MeasuredSubject(host.name)
 
     def _add_host(self) -> None:
         """Ask for a host in a line."""

@@ -1,10 +1,12 @@
-"""A command of the user on the shown host, measured from its start to its end: a line to type, and
-the question whether it is run, with what will run.
+"""A command of the user on the shown host, measured from its start to its end: a line to type with
+its options, and the question whether it is run, with what will run.
 
 ╭ Measure a command on vm1 ──────────────────────────────────────╮
-│ Runs as the user of the login, without a terminal, and is      │
-│ ended after 1 h.                                               │
-│ Command: fio job.fio --output-format=json                      │
+│ Runs as the user of the login, without a terminal. Nothing runs│
+│ yet.                                                           │
+│ Command: fio job.fio --bs=$NICTOP_VALUE --output-format=json   │
+│  NIC            ◂ automatic ▸      that of the default route   │
+│  vary           bs=4K,64K,1M       $NICTOP_VALUE in the command│
 │                                                                │
 │ [ Next ] [ Cancel ]                                            │
 ╰ Tab Next · Enter Next · Esc Cancel ────────────────────────────╯
@@ -15,27 +17,77 @@ connected to once more, after the answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.binding import BindingType
+from textual.widget import Widget
 
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import count_noun
 from nictop.traffic.plan.command_line import command_line
-from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.validation import validate_request
+from nictop.tui.keys import FORM_DIALOG_KEYS
+from nictop.tui.screens.dialogs.dialog import CHROME_ROWS
 from nictop.tui.screens.dialogs.leave import ConfirmDialog
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.form import Field, Form
+from nictop.tui.widgets.base.text_input import TextInput
+from nictop.tui.widgets.traffic.one_host_fields import command_fields, command_request
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from nictop.tui.screens.base import NictopScreen
 
-HOW = "Runs as the user of the login, without a terminal; ended after 1 h. Nothing runs yet."
+HOW = "Runs as the user of the login, without a terminal. Nothing runs yet."
 RIGHT = "nictop connects to it once more, with the right to run this command."
 RECONNECT_SECONDS = 60.0
 """For a host whose probe is started again."""
+MIN_TEXT_ROWS = 1
+COMMAND = "command"
+"""Name of the line among the values that are kept."""
+
+
+class CommandEntry(LineEntry):
+    """The line, and the options below it. `kept`: what was typed for the last command."""
+
+    BINDINGS: ClassVar[list[BindingType]] = FORM_DIALOG_KEYS
+
+    def __init__(
+        self,
+        title: str,
+        fields: Sequence[Field],
+        kept: Mapping[str, str],
+        take: Callable[[str], Awaitable[str]],
+    ) -> None:
+        super().__init__(title, HOW, kept.get(COMMAND, ""), take, button="Next", label="Command:")
+        self.form = Form(fields, id="command-form")
+        self.form.fill(kept)
+        self.problems: Mapping[str, str] = {}
+        """Name of a field → what is wrong with it."""
+
+    def compose_options(self) -> Iterable[Widget]:
+        yield self.form
+
+    @property
+    def words(self) -> Mapping[str, str]:
+        """What was typed, also the line."""
+        return {**self.form.words, COMMAND: self.query_one(TextInput).value}
+
+    def draw(self) -> None:
+        """On a low screen the options scroll."""
+        room = self.size.height - CHROME_ROWS - LineEntry.FIELD_ROWS - MIN_TEXT_ROWS
+        rows = max(1, min(len(self.form.shown), room))
+        self.FIELD_ROWS = LineEntry.FIELD_ROWS + rows
+        self.form.show(self.problems)
+        self.form.take_rows(rows)
+        super().draw()
+
+    def on_form_changed(self) -> None:
+        self.problems = {}
+        self.draw()
 
 
 class RunCommandScreen(ConfirmDialog):
@@ -47,25 +99,26 @@ class RunCommandScreen(ConfirmDialog):
         return not self.nictop.traffic.running
 
 
-def ask_command(screen: NictopScreen, host: str, nic: str, arguments: Mapping[str, str]) -> None:
-    """`nic`: the NIC that is measured; "": that of the default route. `arguments`: name of a host →
-    what is typed for it on the command line."""
+def ask_command(screen: NictopScreen, host: str, arguments: Mapping[str, str]) -> None:
+    """`arguments`: name of a host → what is typed for it on the command line."""
+    nictop = screen.nictop
     requests: list[RunRequest] = []
+    observers = tuple(name for name in nictop.hosts.by_name if name != host)
+    links = nictop.hosts.by_name[host].snapshot.links.values()
+    fields = command_fields(link.name for link in links)
 
     async def take(text: str) -> str:
-        request = RunRequest(
-            host,
-            host,
-            client_nic=nic,
-            test="workload",
-            workload=text,
-            time=DEFAULT_WORKLOAD_SECONDS,
-            observers=tuple(name for name in screen.nictop.hosts.by_name if name != host),
-        )
+        entry.problems = {}
+        request, problems = command_request(host, text, fields, entry.words, observers)
+        if problems:
+            entry.problems = problems
+            labels = [field.label for field in fields if field.name in problems]
+            return f"To be corrected: {', '.join(labels)}"
         try:
             validate_request(request)
         except NictopError as error:
             return error.with_hint
+        nictop.traffic.command_values = dict(entry.words)
         requests.append(request)
         return ""
 
@@ -74,12 +127,13 @@ def ask_command(screen: NictopScreen, host: str, nic: str, arguments: Mapping[st
             _ask_to_run(screen, request, arguments)
 
     title = f"Measure a command on {clean(host)}"
-    entry = LineEntry(title, HOW, "", take, button="Next", label="Command:")
+    entry = CommandEntry(title, fields, nictop.traffic.command_values, take)
     screen.app.push_screen(entry, closed)
 
 
 def _ask_to_run(screen: NictopScreen, request: RunRequest, arguments: Mapping[str, str]) -> None:
     lines = [f"On {clean(request.client)}: /bin/sh -c {clean(request.workload)}"]
+    lines += _variant_lines(request)
     if request.client not in screen.nictop.traffic.may_run:
         lines.append(RIGHT)
     lines.append(f"= {clean(command_line(request, arguments))}")
@@ -89,6 +143,19 @@ def _ask_to_run(screen: NictopScreen, request: RunRequest, arguments: Mapping[st
             screen.app.run_worker(_run(screen, request), name="command", exit_on_error=False)
 
     screen.app.push_screen(RunCommandScreen("\n".join(lines)), answered)
+
+
+def _variant_lines(request: RunRequest) -> Iterable[str]:
+    """How often it runs, with what, and what else runs."""
+    validated = validate_request(request)
+    number = len(validated.values) * request.repeat
+    if validated.variable:
+        values = ", ".join(map(clean, validated.values))
+        yield f"{count_noun(number, 'run')}; $NICTOP_VALUE ({validated.variable}): {values}"
+    elif number > 1:
+        yield count_noun(number, "run")
+    if request.between:
+        yield f"Here, before each variant: /bin/sh -c {clean(request.between)}"
 
 
 async def _run(screen: NictopScreen, request: RunRequest) -> None:

@@ -209,8 +209,9 @@ class TrafficScreen(FramedScreen):
             return ("No matches",)
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
-            key = shown_key(self.app, "hosts")
-            return (f"A test needs two hosts. Press {key} to add one.", SELF_TEST_HINT)
+            key, options = shown_key(self.app, "hosts"), shown_key(self.app, "options")
+            hint = f"Press {key} to add one, {options} for one without a login."
+            return (f"A test needs two hosts. {hint}", SELF_TEST_HINT)
         read = [session for session in hosts if has_platform(session.snapshot)]
         unread = [session for session in hosts if not has_platform(session.snapshot)]
         failed = [session for session in unread if session.snapshot.state in ("lost", "failed")]
@@ -418,6 +419,13 @@ class TrafficScreen(FramedScreen):
                 not self.nictop.traffic.running,
                 "a test is running",
             ),
+            MenuEntry(
+                f"Test {clean(self.nictop.hosts.chosen)} against a host without a login",
+                self.test_foreign,
+                None,
+                not self.nictop.traffic.running,
+                "a test is running",
+            ),
             MenuEntry(self_test, self.start_self_test),
         )
         self.app.push_screen(MenuScreen("Traffic", entries))
@@ -429,7 +437,18 @@ class TrafficScreen(FramedScreen):
         if self.nictop.traffic.running:
             self.nictop.notify("A test is running.", "Measure a command")
             return
-        ask_command(self, self.nictop.hosts.chosen, "", self._arguments())
+        ask_command(self, self.nictop.hosts.chosen, self._arguments())
+
+    def test_foreign(self) -> None:
+        """Ask for the address of a host that nictop cannot log in to, and test the shown host
+        against it, with the options of the form."""
+        from nictop.tui.screens.traffic.foreign import ForeignScreen
+
+        if self.nictop.traffic.running:
+            self.nictop.notify("A test is running.", "Test")
+            return
+        words = dict(self.query_one(RunForm).words)
+        self.app.push_screen(ForeignScreen(self.nictop.hosts.chosen, words, self._arguments()))
 
     def test_path(self) -> None:
         """Test the chosen path without traffic."""

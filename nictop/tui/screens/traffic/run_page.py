@@ -53,7 +53,7 @@ CHART_HOST_ROWS = 4
 
 RESULT_KINDS = (
     *("event", "failed", "type", "goodput", "transactions", "under load"),
-    *("command", "figure", "traffic"),
+    *("command", "measured", "figure", "traffic"),
 )
 """Kinds of the sentences that say what came of the run."""
 FAILURE_KINDS = ("failed", "event")
@@ -71,6 +71,7 @@ STYLES = {
     "transactions": "title",
     "under load": "title",
     "command": "title",
+    "measured": "title",
     "figure": "title",
     "held back": "accent",
     "not ranked": "warn",

@@ -208,14 +208,14 @@ def request_of_form(
         try:
             options |= _options_of(form_field, words.get(name, "").strip(), others)
         except NictopError as error:
-            problems[name] = _problem_text(error)
+            problems[name] = problem_text(error)
     request = replace(RunRequest(client, server), **options)  # type: ignore[arg-type]
     sizes = words.get("size", "").strip()
     if sizes and belongs("size", words):
         try:
             request = with_sizes(request, sizes)
         except NictopError as error:
-            problems["size"] = _problem_text(error)
+            problems["size"] = problem_text(error)
     return request, problems
 
 
@@ -230,14 +230,18 @@ def _options_of(form_field: Field, word: str, others: tuple[str, ...]) -> dict[s
     if not word:
         return {}
     value = word if form_field.parse is None else form_field.parse(word)
-    if name != "vary":
-        return {name: value}
+    return varied_options(value) if name == "vary" else {name: value}
+
+
+def varied_options(value: object) -> dict[str, object]:
+    """Two values of a variable are compared, any other number is a sweep."""
     if not isinstance(value, tuple):
         return {}
     return {"compare" if len(value[1]) == 2 else "sweep": value}
 
 
-def _problem_text(error: NictopError) -> str:
+def problem_text(error: NictopError) -> str:
+    """Beside a field: without its name."""
     sentence = error.message.partition(": ")[2] or error.message
     return f"{sentence}; {error.hint}" if error.hint else sentence
 

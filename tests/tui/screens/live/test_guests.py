@@ -100,6 +100,32 @@ async def test_the_table_below_the_hosts_keeps_the_focus() -> None:
         assert seen == [OverviewTable, GuestTable, OverviewTable]
 
 
+async def test_what_is_chosen_is_measured() -> None:
+    """A guest, an interface or a host of this view, not what is selected on Devices."""
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        view = screen.app.screen
+        assert isinstance(view, HostsScreen)
+        await screen.press("down")
+        assert view.measured == ("vm2", "", "")
+        await screen.press("up", "o", "o")
+        view.query_one(GuestTable).focus()
+        await screen.settle()
+        guest = view.query_one(GuestPane).chosen
+        assert guest is not None and guest.shown_link is not None
+        assert view.measured == ("pve", guest.shown_link.name, guest.guest.name)
+        request = screen.app._measurement()
+        assert (request.client, request.guest) == ("pve", guest.guest.name)
+        assert request.observers == ("vm2",) and request.test == "manual"
+        await screen.press("e")
+        entry = f"Measure what {guest.text} sends and receives (b)"
+        assert entry in "\n".join(screen.drawn())
+        await screen.press("escape", "o")
+        row = view.query_one(OverviewPane).chosen
+        assert row is not None and row.link is not None
+        assert view.measured == (row.end.host, row.link.name, "")
+
+
 async def test_another_host_shows_its_guests() -> None:
     async with screen_with_hosts("pve", "vm2") as (screen, hosts):
         await hosts_view(screen, hosts)

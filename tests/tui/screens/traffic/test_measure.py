@@ -7,11 +7,17 @@ import pytest
 from nictop.traffic.plan.request import RunRequest
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.traffic import run
-from nictop.tui.screens.traffic.command import RunCommandScreen
+from nictop.tui.screens.traffic.command import CommandEntry, RunCommandScreen
+from nictop.tui.screens.traffic.foreign import ForeignScreen
 from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.text_input import TextInput
-from tests.support.traffic_screen import two_hosts
+from nictop.tui.widgets.traffic.form import RunForm
+from tests.support.screen import NARROW, WIDE, screen_with_hosts, wait_until
+from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement
+from tests.traffic.test_foreign_runs import listening
+from tests.tui.screens.test_traffic_screenshots import host
 
 REASON = missing_requirement()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=REASON or "")
@@ -112,6 +118,140 @@ async def test_command_that_is_typed_on_the_screen(
         assert stored.result.failure is None and stored.result.workload is not None
         assert stored.result.workload.stdout == ("typed",)
         assert [load.host for load in stored.result.hosts] == ["a", "b"]
+
+
+async def test_command_is_swept_and_typed_again(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With its options, which are there again the next time; mistakes are said beside them."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with two_hosts(NARROW) as runs:
+        await runs.open_form()
+        await begin_command(runs, "echo $NICTOP_VALUE points")
+        await fill(runs, vary="n=1,2,3", value_pattern="(.+ points", time="30")
+        await runs.press("enter")
+        await runs.until(lambda: "To be corrected: figure" in runs.text("#entry-error"))
+        drawn = runs.drawn()
+        assert any("not a regular expression: missing " in row for row in drawn)
+        assert any("[ Next ]" in row for row in drawn)
+        await fill(runs, value_pattern="(.+) points", vary="n=1")
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunCommandScreen))
+        await runs.press("escape")
+        await begin_command(runs, None)
+        entry = runs.app.screen
+        assert isinstance(entry, CommandEntry) and entry.words["value_pattern"] == "(.+) points"
+        await fill(runs, vary="n=1,2,3")
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunCommandScreen))
+        screen = runs.app.screen
+        assert isinstance(screen, RunCommandScreen)
+        shown = "".join(text for line in screen.text_lines(300) for text, _ in line)
+        assert "3 runs; $NICTOP_VALUE (n): 1, 2, 3" in shown
+        assert "--value '(.+) points' --time 30 --sweep n=1,2,3" in shown
+        await fill_and_run(runs)
+        figures = [stored.result.workload for stored in runs.nictop.traffic.results]
+        values = [one.figure.value for one in figures if one is not None and one.figure is not None]
+        assert values == [1, 2, 3], figures
+
+
+@pytest.mark.parametrize("rows", [24, 14, 10])
+async def test_buttons_are_in_sight_on_a_low_screen(rows: int) -> None:
+    """The options scroll there."""
+    async with screen_with_hosts("vm1", size=(80, rows)) as (screen, hosts):
+        hosts["vm1"].send(*host("b1", 1, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        screen.app.screen.measure_command()  # type: ignore[attr-defined]
+        await wait_until(screen, lambda: isinstance(screen.app.screen, CommandEntry))
+        await screen.settle()
+        drawn = "\n".join(screen.drawn())
+        assert "[ Next ] [ Cancel ]" in drawn and "Command:" in drawn and "NIC  " in drawn
+        await screen.press(*["tab"] * 8)
+        assert "▸label " in "\n".join(screen.drawn())
+
+
+async def begin_command(runs: ScreenWithTraffic, command: str | None) -> None:
+    """Type it; None: what was typed before."""
+    runs.app.screen.measure_command()  # type: ignore[attr-defined]
+    await runs.until(lambda: isinstance(runs.app.screen, CommandEntry))
+    if command is not None:
+        runs.app.screen.query_one(TextInput).value = command
+    assert runs.app.screen.query_one(TextInput).value
+
+
+async def fill(runs: ScreenWithTraffic, **words: str) -> None:
+    for name, word in words.items():
+        runs.app.screen.query_one(Form).set_word(name, word)
+    await runs.settle()
+
+
+async def fill_and_run(runs: ScreenWithTraffic) -> None:
+    await runs.press("left", "enter")
+    await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+    await runs.wait_until_finished()
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_host_without_a_login(
+    size: tuple[int, int], tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server that nictop did not start, with the options of the form."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with two_hosts(size) as runs:
+        await runs.open_form()
+        await runs.type("time", "1")
+        runs.app.screen.test_foreign()  # type: ignore[attr-defined]
+        await runs.until(lambda: isinstance(runs.app.screen, ForeignScreen))
+        assert "= nictop traffic a=a.example ADDRESS --foreign --time 1" in words_of(runs)
+        await runs.press("enter")
+        assert "missing" in runs.text("#foreign-form") and not runs.nictop.traffic.running
+        await runs.press(*"198.18.0.2", "tab", "tab", "tab", *"5317")
+        assert "= nictop traffic a=a.example 198.18.0.2 --foreign --time 1 --port" in words_of(runs)
+        assert "iperf3 -s -p 5317" in runs.text("#foreign-form")
+        with listening(runs.spaces["b"], 5317):
+            await runs.press("enter")
+            await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+            await runs.wait_until_finished()
+        (stored,) = runs.nictop.traffic.results
+        assert stored.result.failure is None and stored.result.foreign is not None
+        await runs.until(lambda: "reported by iperf3" in runs.run_text())
+
+
+def words_of(runs: ScreenWithTraffic) -> str:
+    return " ".join(runs.text("#dialog-text").split())
+
+
+async def test_client_of_a_host_without_a_login(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command to type there is shown while nictop waits."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    async with two_hosts(NARROW) as runs:
+        await runs.open_form()
+        runs.app.screen.test_foreign()  # type: ignore[attr-defined]
+        await runs.until(lambda: isinstance(runs.app.screen, ForeignScreen))
+        await runs.press(*"198.18.0.2", "tab", "right")
+        assert "nictop waits 300 s for it" in words_of(runs)
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+        wanted = "type on 198.18.0.2: iperf3 -c 198.18.0.1 -p 5201 -t 10 -P 1"
+        await runs.until(lambda: wanted in " ".join(" ".join(runs.drawn()).split()))
+        await runs.stop()
+        await runs.wait_until_finished()
+        assert runs.generators() == []
+
+
+async def test_test_that_a_host_without_a_login_cannot_have() -> None:
+    async with two_hosts(NARROW) as runs:
+        await runs.open_form()
+        runs.app.screen.query_one(RunForm).set_word("test", "rr")
+        await runs.settle()
+        runs.app.screen.test_foreign()  # type: ignore[attr-defined]
+        await runs.until(lambda: isinstance(runs.app.screen, ForeignScreen))
+        await runs.press(*"198.18.0.2", "enter")
+        assert isinstance(runs.app.screen, ForeignScreen) and not runs.nictop.traffic.running
+        assert "a foreign server is one of iperf3: it has no test rr" in words_of(runs)
 
 
 async def test_command_that_is_not_one_line_is_refused_while_it_is_typed() -> None:
