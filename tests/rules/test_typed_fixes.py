@@ -248,7 +248,9 @@ CASES = (
         "v1",
         (
             Host(""),
-            Host(f"{BETWEEN}; ip link set dev v1 down", {"links": {"v1": nic()}, "platform": GUEST}),
+            Host(
+                f"{BETWEEN}; ip link set dev v1 down", {"links": {"v1": nic()}, "platform": GUEST}
+            ),
         ),
         filled="192.0.2.2/24",
     ),
