@@ -25,7 +25,7 @@ from nictop.traffic.experiment.experiment import (
 )
 from nictop.traffic.experiment.self_test import self_test_pair
 from nictop.traffic.hosts.host import RunHost, subscribed_hosts
-from nictop.traffic.hosts.readings import wait_for_readings
+from nictop.traffic.hosts.readings import wait_for_platforms, wait_for_readings
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory, save_run
 from nictop.traffic.run.events import Stage
@@ -111,9 +111,12 @@ class RunSession:
         needed = [host.session for name, host in hosts.items() if name in ends]
         if self._timeout is not None:
             needed = [host.session for host in hosts.values()]
-        await wait_for_readings(
-            needed, self._timeout, lambda sentence: emit(Stage("waiting", sentence))
-        )
+
+        def tell(sentence: str) -> None:
+            emit(Stage("waiting", sentence))
+
+        await wait_for_readings(needed, self._timeout, tell)
+        await wait_for_platforms(needed, tell)
         for name in request.observers:
             is_observer = name in hosts and name not in ends
             if is_observer and hosts[name].snapshot.counters is None:

@@ -10,6 +10,10 @@ from functools import partial
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession, until
 from nictop.hosts.start import DOING
+from nictop.model.snapshot import has_platform
+
+PLATFORM_SECONDS = 20.0
+"""Of a usual host, which needs less than one."""
 
 
 async def wait_for_readings(
@@ -47,6 +51,22 @@ async def wait_for_readings(
         seconds = limit()
         if not await until(hosts, advanced, begin + seconds - time.monotonic()):
             raise HostUnreachable(f"{name}: no complete answer within {seconds:g} s")
+
+
+async def wait_for_platforms(
+    hosts: Sequence[HostSession], progress: Callable[[str], object]
+) -> None:
+    """Until it is known what the NICs of these hosts are connected to: the first part of an
+    inventory has only the links. Not for ever: who has named both NICs does not need it."""
+
+    def unread() -> list[HostSession]:
+        return [host for host in hosts if not has_platform(host.snapshot)]
+
+    if not unread():
+        return
+    progress(f"waiting for {unread()[0].name}: {DOING['inventory']}")
+    slowness = max(host.slowness.factor for host in hosts)
+    await until(hosts, lambda: not unread(), PLATFORM_SECONDS * slowness)
 
 
 def _doing(session: HostSession) -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from nictop.traffic.hosts.host import RunHost
 
 
+SILENT_SECONDS = 3.0
+"""Of a running test: what is older was not reported again, and is not said to be of now."""
 FIRST_SECONDS = 10.0
 """On the time axis of a workload of which nothing is known yet."""
 
@@ -109,6 +111,16 @@ class RunView:
         if self.plan.is_of_one_host:
             return FIRST_SECONDS
         return max(float(self.plan.span), last)
+
+    def newest(self, points: Sequence[TimedT]) -> TimedT | None:
+        """The last one; None: there is none, or while the run lasts it is too old to be of now."""
+        if not points or self.result is not None:
+            return points[-1] if points else None
+        last, now = points[-1], self.seconds
+        if not self.plan.is_open_ended:  # its ends still report their totals
+            now = min(now, self.end)
+        silent = max(SILENT_SECONDS, 2 * getattr(last, "seconds", 0.0))
+        return last if now - last.time <= silent else None
 
     @property
     def loaded_since(self) -> float | None:

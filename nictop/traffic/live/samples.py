@@ -112,15 +112,15 @@ def _host_sample_at(host: HostLoad, time: float) -> HostSample:
 
 def _newest_sample(view: RunView) -> RunSample:
     has_omitted = view.plan.omit > 0
-    flows = [_newest_flow_sample(flow, now, has_omitted) for flow, now in _flows(view)]
+    flows = [_newest_flow_sample(view, flow, now, has_omitted) for flow, now in _flows(view)]
     last = view.end + MIN_CPU_WINDOW_SECONDS / 2  # half of the window is of the run
     hosts = [_newest_host_sample(view, host, last) for host in view.hosts]
     return RunSample(view.seconds, tuple(flows), tuple(hosts))
 
 
-def _newest_flow_sample(flow: Flow, now: FlowNow, has_omitted: bool) -> FlowSample:
+def _newest_flow_sample(view: RunView, flow: Flow, now: FlowNow, has_omitted: bool) -> FlowSample:
     earlier = 0 if has_omitted else now.earlier_retransmits
-    arrived, sent = _arrived_so_far(flow), _sent_so_far(flow, earlier)
+    arrived, sent = _arrived_so_far(view, flow), _sent_so_far(view, flow, earlier)
     return FlowSample(flow, arrived, sent, now.by_sockets, now.by_sender)
 
 
@@ -129,20 +129,23 @@ def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSampl
     `last`: an idle NIC, or what loads the host once the run is over, would be taken for its."""
     if not view.host_now(host).is_of_run:
         return HostSample(host, None, None, None)
-    busy, carrying = _newest_until(host.series, last), _newest_until(host.carrying, last)
-    return HostSample(host, busy, _packets_so_far(host, last), carrying)
+    busy, carrying = (
+        _newest_until(view, host.series, last),
+        _newest_until(view, host.carrying, last),
+    )
+    return HostSample(host, busy, _packets_so_far(view, host, last), carrying)
 
 
-def _newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
-    index = bisect_right(points, last, key=BY_TIME)
-    return points[index - 1] if index else None
+def _newest_until(view: RunView, points: Sequence[TimedT], last: float) -> TimedT | None:
+    return view.newest(points[: bisect_right(points, last, key=BY_TIME)])
 
 
-def _arrived_so_far(flow: Flow) -> Interval | None:
+def _arrived_so_far(view: RunView, flow: Flow) -> Interval | None:
     """The newest interval, with the datagrams of all measured ones."""
-    if not flow.points:
+    point = view.newest(flow.points)
+    if point is None:
         return None
-    newest = flow.points[-1].interval
+    newest = point.interval
     if newest.lost is None:
         return newest
     measured = [point.interval for point in _measured(flow.points)]
@@ -151,10 +154,10 @@ def _arrived_so_far(flow: Flow) -> Interval | None:
     return replace(newest, lost=lost, packets=packets)
 
 
-def _sent_so_far(flow: Flow, earlier: int) -> Interval | None:
+def _sent_so_far(view: RunView, flow: Flow, earlier: int) -> Interval | None:
     """The newest state, with the retransmits of all measured intervals, and `earlier` ones."""
     points = flow.reports_of_sender
-    newest = _newest_state(points)
+    newest = None if view.newest(points) is None else _newest_state(points)
     if newest is None:
         return None
     counted = sum_known(point.interval.retransmits for point in _measured(points))
@@ -170,9 +173,9 @@ def _newest_state(points: Sequence[IntervalPoint]) -> Interval | None:
     return None
 
 
-def _packets_so_far(host: HostLoad, last: float) -> Packets | None:
+def _packets_so_far(view: RunView, host: HostLoad, last: float) -> Packets | None:
     """The newest window until `last`, with the drops of all measured ones."""
-    newest = _newest_until(host.packets, last)
+    newest = _newest_until(view, host.packets, last)
     if newest is None:
         return None
     dropped = sum_known(window.dropped for window in _measured(host.packets))

@@ -12,7 +12,7 @@ from itertools import product
 from typing import Literal, Protocol
 
 from nictop.errors import NictopError
-from nictop.model.snapshot import Snapshot, is_same_namespace, unread_links
+from nictop.model.snapshot import Snapshot, has_platform, is_same_namespace, unread_links
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
 from nictop.rules.fixes.commands import shell_quote
@@ -273,9 +273,13 @@ def _no_match_error(
             f"{clean(request.client)} is client and server: give an address for each",
             _nic_options(options["client"], snapshots[request.client]),
         )
-    unread = unread_links((snapshots[request.client], snapshots[request.server]))
-    if is_same_namespace(snapshots[request.client], snapshots[request.server]):
+    ends = (snapshots[request.client], snapshots[request.server])
+    unread = unread_links(ends)
+    partly = [clean(end.host) for end in ends if not has_platform(end)]
+    if is_same_namespace(*ends):
         reason = f"{names} are the same machine (equal boot ID)"
+    elif partly:
+        reason = f"what {' and '.join(partly)} is connected to is not read yet"
     elif any(unread):
         reason = f"{names} share no known subnet (not read yet: {first_names(unread)})"
     else:

@@ -161,9 +161,23 @@ class TrafficController:
         self.publish()
         if self._session is not None and self.began is not None:
             self._session.stop()
-            await asyncio.wait({task}, timeout=RUN_STOP_TIMEOUT)
+            await asyncio.wait({task}, timeout=RUN_STOP_TIMEOUT * self._slowness)
         task.cancel()
         await asyncio.wait({task})
+
+    @property
+    def _slowness(self) -> float:
+        """Of the slowest host that takes part (`wire.slowness`)."""
+        from nictop.traffic.hosts.host import slowness_of
+
+        return slowness_of(self._hosts, self._hosts)
+
+    @property
+    def _trouble_of_end(self) -> str:
+        """It was ended before its ends had reported what they measured."""
+        if self._live is None or not self._live.has_data:
+            return "stopped before the first measured data"
+        return "stopped, and its ends have not reported in time: what was measured is not saved"
 
     def answer(self, *, changed: bool) -> None:
         """The user has changed what was wanted, or ends the experiment."""
@@ -180,7 +194,7 @@ class TrafficController:
             self._session = RunSession(request, sessions, change=self._change)
             self.trouble = (await self._session.run(self._take)).reason
         except asyncio.CancelledError:
-            self.trouble = "stopped before the first measured data"
+            self.trouble = self._trouble_of_end
         except NictopError as error:
             self.trouble = error.with_hint
         except Exception as error:  # the screens continue

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from nictop.probe.records import Line
-from nictop.traffic.hosts.readings import wait_for_readings
+from nictop.traffic.hosts.readings import wait_for_platforms, wait_for_readings
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
 from tests.support.sources import ScriptedSource, session_of
@@ -30,3 +31,23 @@ async def test_each_sentence_is_said_once() -> None:
     await waiting
     assert said[0] == "waiting for vm1: starting probe"
     assert len(said) == len(set(said)), said
+
+
+async def test_a_host_of_which_only_the_links_are_read_is_waited_for() -> None:
+    """What its NICs are connected to is in the next part of its inventory."""
+    one, said = session_of(ScriptedSource("vm1")), list[str]()
+    whole = inventory()
+    for item in (
+        SourceState("live"),
+        Line(hello=HELLO),
+        Line(inventory=replace(whole, pending=("platform", "networkmanager"))),
+        COUNTED,
+    ):
+        one.process(item)
+    waiting = asyncio.ensure_future(wait_for_platforms((one,), said.append))
+    await asyncio.sleep(0)
+    assert not waiting.done() and said == ["waiting for vm1: reading inventory"]
+    one.process(Line(inventory=replace(whole, pending=("networkmanager",))))
+    await waiting
+    await wait_for_platforms((one,), said.append)
+    assert len(said) == 1

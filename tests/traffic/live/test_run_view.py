@@ -29,6 +29,7 @@ from nictop.traffic.record.log import SocketSample, new_groups
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.events import RunBegan, RunFinished, Stage
+from nictop.tui.screens.traffic.status import goodput_text
 from nictop.tui.widgets.traffic.legend import direction_text
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.pictures import altered, busy, flow, run_view, steady
@@ -146,6 +147,34 @@ def test_directions_are_reported_by_their_receivers() -> None:
         ("a → b", 1e9),
         ("b → a", 2e9),
     ]
+
+
+def test_what_an_end_has_not_reported_again_is_not_said_to_be_of_now() -> None:
+    """The cable of one end is pulled: it reports 0 b/s, and the other one nothing."""
+    live = live_run(replace(PLAN, direction="bidirectional", time=20))
+    live.report("client", interval(1.0, 8e6))
+    for end in (1.0, 2.0, 3.0, 4.0, 5.0):
+        live.report("server", interval(end, 1e6 if end < 2 else 0.0))
+    early, late = live.view(3.0), live.view(5.2)
+    assert goodput_text(early) == "8.00 Mb/s"
+    assert goodput_text(late) == ""
+    arrived = [sample.arrival for sample in sample_at(late).flows]
+    assert arrived[0] is not None and arrived[0].bits_per_second == 0.0
+    assert arrived[1] is None
+    assert rates(late.flows[1]) == [(1.0, 0.5, 8e6)], "the chart has it at its time"
+    live.report("client", interval(20.0, 8e6))
+    live.report("server", interval(20.0, 1e6))
+    over = live.view(30.0)
+    assert goodput_text(over) == "9.00 Mb/s", "its ends only report their totals"
+
+
+def test_cpu_of_a_silent_host_is_not_that_of_now() -> None:
+    records = [counters(AXIS_START + second, user=40 * second) for second in range(3)]
+    live = live_run(replace(PLAN, time=20), a=host("a", records))
+    live.report("server", interval(0.5))
+    shown, silent = sample_at(live.view(3.0)), sample_at(live.view(9.0))
+    assert shown.hosts[0].busy is not None and shown.hosts[0].packets is not None
+    assert silent.hosts[0].busy is None and silent.hosts[0].packets is None
 
 
 def test_bidirectional_run_on_one_host() -> None:

@@ -241,6 +241,15 @@ def test_explicit_ends_need_no_shared_subnet() -> None:
     )
 
 
+def test_a_host_that_is_read_in_part_is_not_said_to_share_no_subnet() -> None:
+    whole = machine("a", nic(3, "ens3", "192.0.2.1"))
+    assert whole.inventory is not None
+    partly = replace(whole, inventory=replace(whole.inventory, pending=("platform",)))
+    pairs, hosts = between(partly, machine("b", nic(5, "ens3", "192.0.2.2")))
+    with pytest.raises(NictopError, match="what a is connected to is not read yet: give NIC"):
+        select_pair(REQUEST, pairs, hosts)
+
+
 def test_two_names_of_one_machine_are_not_reported_as_two_subnets() -> None:
     pairs, hosts = between(
         machine("a", nic(3, "ens3", "192.0.2.1"), boot="x"),

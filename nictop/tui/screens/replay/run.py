@@ -133,6 +133,10 @@ class RecordedRunScreen(RunPage):
             return None
         return self._run.view()
 
+    @property
+    def is_over(self) -> bool:
+        return self._run is not None and self._is_read and bool(self._run.problem)
+
     def run_results(self) -> Sequence[StoredRun]:
         return ()
 

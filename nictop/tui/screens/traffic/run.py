@@ -153,6 +153,10 @@ class RunScreen(RunPage):
     def run_view(self) -> RunView | None:
         return self.nictop.traffic.view()
 
+    @property
+    def is_over(self) -> bool:
+        return not self.nictop.traffic.running
+
     def run_results(self) -> Sequence[StoredRun]:
         return self.nictop.traffic.results
 

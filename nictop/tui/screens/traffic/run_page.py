@@ -197,6 +197,11 @@ class RunPage(FramedScreen):
         """The run; None: there is nothing to draw yet."""
         raise NotImplementedError
 
+    @property
+    def is_over(self) -> bool:
+        """Nothing more will be measured, also if there is no result."""
+        return False
+
     def run_results(self) -> Sequence[StoredRun]:
         """Runs that belong together, this one among them."""
         raise NotImplementedError
@@ -287,7 +292,9 @@ class RunPage(FramedScreen):
         right."""
         view = self.query_one("#run-title", LineWidget)
         right = ""
-        if run_view is not None:
+        if run_view is not None and run_view.result is None and self.is_over:
+            right = f" {self.glyphs.warning} no result"
+        elif run_view is not None:
             right = f" {headline_text(run_view, self.glyphs, view.size.width - 2)}"
         badge = " PAUSED " if self.query_one(RunChart).frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)

@@ -61,9 +61,11 @@ def goodput_text(run_view: RunView) -> str:
 
 
 def _goodput_now(run_view: RunView) -> float | None:
-    """Of the newest interval of each direction; None: nothing was received."""
-    newest = [flow.points[-1].interval for flow in run_view.flows if flow.points]
-    return sum(interval.bits_per_second for interval in newest) if newest else None
+    """Of the newest interval of each direction; None: nothing was received, or of a direction
+    nothing newer was reported."""
+    newest = [run_view.newest(flow.points) for flow in run_view.flows if flow.points]
+    known = [point.interval.bits_per_second for point in newest if point is not None]
+    return sum(known) if known and len(known) == len(newest) else None
 
 
 def _loaded_text(run_view: RunView) -> str:
@@ -75,11 +77,12 @@ def _loaded_text(run_view: RunView) -> str:
             return ""
         idle, loaded = map(units.duration, medians)
         return f"p50 {idle} idle, {loaded} loaded {units.bits_per_second(result.goodput)}"
-    if not run_view.transactions:
+    newest = run_view.newest(run_view.transactions)
+    if newest is None:
         return ""
     goodput = _goodput_now(run_view)
-    beside = "idle" if goodput is None else units.bits_per_second(goodput)
-    return f"p50 {units.duration(run_view.transactions[-1].latency.p50)} {beside}"
+    beside = "idle" if run_view.loaded_since is None else units.bits_per_second(goodput)
+    return f"p50 {units.duration(newest.latency.p50)} {beside}"
 
 
 def _transactions_text(run_view: RunView) -> str:
@@ -88,11 +91,11 @@ def _transactions_text(run_view: RunView) -> str:
         if figures is None:
             return ""
         rate, median = figures.rate, figures.latency.summary().p50
-    elif run_view.transactions:
-        newest = run_view.transactions[-1]
-        rate, median = newest.rate, newest.latency.p50
     else:
-        return ""
+        newest = run_view.newest(run_view.transactions)
+        if newest is None:
+            return ""
+        rate, median = newest.rate, newest.latency.p50
     return f"{units.per_second(rate)} p50 {units.duration(median)}"
 
 

@@ -115,7 +115,7 @@ def _flows(
             seconds = unplanned_seconds(run_view.result, sample.flow)
         if seconds is not None:
             spans.append((f"of {units.duration(seconds)} ", "dim"))
-        if shortness == 0 and sample.is_passing:
+        if shortness == 0 and sample.is_passing and rate is not None:
             spans.append((_origin_text(sample), "dim"))
         if peaks:
             spans.append((f"peak {units.bits_per_second(peaks[number])} ", "dim"))

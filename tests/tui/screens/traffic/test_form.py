@@ -27,6 +27,7 @@ from nictop.replay.run_index import run_marks
 from nictop.report.html.latency_charts import latency_charts
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
+from nictop.tui.controllers import traffic
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
@@ -164,6 +165,28 @@ async def test_enter_as_a_test_ends_does_not_start_it_again() -> None:
         now += KEY_IGNORED_SECONDS + 0.1
         await runs.press("enter")
         assert runs.nictop.traffic.running
+
+
+@real
+async def test_a_stopped_run_whose_ends_do_not_report_says_that_nothing_is_saved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(traffic, "RUN_STOP_TIMEOUT", 0.3)
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.wait_for_arrivals()
+        processes = processes_in(runs.spaces["b"])
+        signal_all(processes, signal.SIGSTOP)
+        try:
+            await runs.stop()
+            await runs.wait_until_finished()
+        finally:
+            signal_all(processes, signal.SIGCONT)
+        assert runs.nictop.traffic.results == ()
+        assert "its ends have not reported in time" in runs.nictop.traffic.trouble
+        shown = runs.run_text()
+        assert "what was measured is not saved" in " ".join(shown.split())
+        assert any(row.rstrip().endswith("no result") for row in runs.drawn())
 
 
 @real

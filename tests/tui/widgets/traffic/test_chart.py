@@ -137,14 +137,14 @@ def test_an_interval_that_is_higher_than_its_column_is_on_the_axis() -> None:
 
 def test_a_peak_of_readings_that_will_be_dropped_is_not_told() -> None:
     """It would fall when the generator reports its own."""
-    early = run_view(flow(steady(340e3), until=1.0))
+    early = run_view(flow(steady(340e3), until=1.0), seconds=1.2)
     head = drawn(replace(early, flows_now=(FlowNow(by_sockets=True),)))[0]
     assert "340 kb/s by its sockets" in head and "peak" not in head
     assert "peak 340 kb/s" in drawn(early)[0]
 
 
 def test_what_was_sent_is_not_told_as_what_arrived() -> None:
-    early = run_view(flow(steady(9.47e6), until=1.0))
+    early = run_view(flow(steady(9.47e6), until=1.0), seconds=1.2)
     head = drawn(replace(early, flows_now=(FlowNow(by_sender=True),)))[0]
     assert "9.47 Mb/s sent" in head and "peak" not in head
 

@@ -121,7 +121,7 @@ def test_a_host_of_which_nothing_was_measured_yet_has_no_empty_line() -> None:
 
 def test_a_line_with_room_has_the_words_of_its_queue_in_full() -> None:
     """The line of a sender beside it has none: both are chosen for themselves."""
-    queue = CarryingQueue(4, 2, 0.54, 4, (2,))
+    queue = CarryingQueue(9.5, 2, 0.54, 4, (2,))
     sender, receiver = run_view(flow(steady(1e9))).hosts
     hosts = (sender, replace(receiver, carrying=(queue,)))
     lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), 120, 8))
@@ -144,7 +144,7 @@ def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
         "CPU1  60 %  ",
         "",
     )
-    taken = replace(FULL, steal=0.3)
+    taken = replace(FULL, steal=0.3, time=9.5)
     lines = draw_hosts(
         run_view(flow(steady(1e9)), hosts=(HostLoad("a", "client", None, (taken,)),)),
         Viewport(),
