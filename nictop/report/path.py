@@ -360,7 +360,8 @@ def _route_text(direction: PathDirection, test: PathTest) -> str:
     if path is None or not path.route:
         return "unknown"
     if path.route != "unicast":
-        texts = {"none": "none", "local": "local, by no NIC"}
+        own = f"local, by no NIC: {clean(direction.sender.host)} has this address itself"
+        texts = {"none": "none", "local": own}
         return texts.get(path.route, f"of type {path.route}: nothing is sent")
     way = "on-link" if path.gateway is None else f"via {clean(path.gateway)}"
     parts = [way, f"by {_nic_name(direction.sender, path.ifindex)}"]

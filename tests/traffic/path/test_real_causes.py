@@ -84,6 +84,23 @@ async def test_own_filter_of_udp_and_tcp(both: Pair) -> None:
     assert found.title == "a itself does not send UDP port 5201 to b (EPERM); TCP is not answered"
 
 
+# ---------------------------------------------------------------------------- one address, two hosts
+
+
+async def test_address_that_the_other_host_also_has(both: Pair) -> None:
+    """It answers itself: that is no answer of the other host, and no firewall is named."""
+    add, remove = (f"ip address {word} 198.18.0.1/32 dev lo" for word in ("add", "del"))
+    with applied(both.server, add, remove):
+        await refreshed(both)
+        report = await tested(both)
+        found = only(report, "path_own_address")
+        assert rules_of(report) == [("path_own_address", "b")] and found.severity == "critical"
+        assert found.title == "has 198.18.0.1 of a itself: nothing it sends there reaches a"
+        assert found.subject == "lo"
+    await refreshed(both)
+    assert (await tested(both)).findings == ()
+
+
 # ------------------------------------------------------------------------------------ routes, rules
 
 

@@ -18,6 +18,7 @@ from nictop.traffic.path.findings.neighbours import (
     neighbour_findings,
     unconfirmed_neighbour_findings,
 )
+from nictop.traffic.path.findings.own_addresses import is_own_address, own_address_findings
 from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
 from nictop.traffic.path.findings.sizes import size_findings
 from nictop.traffic.path.findings.tested_direction import (
@@ -34,6 +35,16 @@ from nictop.traffic.path.result import PathResult
 
 UNANSWERED = ("path_no_answer", "path_lost")
 CONSEQUENCES = {
+    "path_own_address": (
+        *UNANSWERED,
+        "path_no_neighbour",
+        "path_gateway_silent",
+        "path_rp_filter",
+        "path_asymmetric",
+        "path_firewall",
+        "path_only_icmp",
+        "path_nic_not_used",
+    ),
     "path_nic_down": (
         *UNANSWERED,
         "path_no_route",
@@ -107,6 +118,9 @@ def _without_consequences(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
 
 
 def _findings(tested: TestedDirection) -> Iterator[Finding]:
+    if is_own_address(tested):  # whatever was answered: it has answered itself
+        yield from own_address_findings(tested)
+        return
     yield from neighbour_findings(tested)
     yield from rp_filter_findings(tested)
     yield from unused_nic_findings(tested)
