@@ -327,3 +327,5 @@ class Clock:
     nictop's machine."""
     uncertainty: float
     """Maximum error of the offset in seconds: half of a round trip, and the drift since."""
+    round_trip: float | None = None
+    """Of the newest ping, seconds; None: not measured, as on nictop's own machine."""

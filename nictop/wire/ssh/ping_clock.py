@@ -61,5 +61,10 @@ class PingClock:
         self._answers = sorted([*agreeing, newest], key=lambda answer: answer.uncertainty(now))
         del self._answers[FILTER_PINGS:]
         best = self._answers[0]
-        self.estimate = Clock(time=now, offset=best.offset, uncertainty=best.uncertainty(now))
+        self.estimate = Clock(
+            time=now,
+            offset=best.offset,
+            uncertainty=best.uncertainty(now),
+            round_trip=newest.round_trip,
+        )
         return self.estimate

@@ -152,13 +152,12 @@ def _findings(row: HostRow) -> Cell:
 
 
 def _round_trip(row: HostRow) -> Cell:
-    """The shortest of the last pings of the probe (`wire.ssh.ping_clock`), in ms; local hosts and
-    ESXi hosts have none."""
-    snapshot = row.host.snapshot
-    has_probe = snapshot.hello is None or bool(snapshot.hello.pid)
-    if snapshot.clock is None or not has_probe or not row.is_read:
+    """Of the newest ping of the probe (`wire.ssh.ping_clock`), in ms; local hosts and ESXi hosts
+    have none."""
+    clock = row.host.snapshot.clock
+    if clock is None or clock.round_trip is None or not row.is_read:
         return units.UNKNOWN, "dim"
-    milliseconds = 2e3 * snapshot.clock.uncertainty
+    milliseconds = 1e3 * clock.round_trip
     if milliseconds >= 999:
         return f"{milliseconds:.0f}", "normal"
     return units.significant(milliseconds), "normal"
@@ -184,7 +183,7 @@ COLUMNS: tuple[Column[HostRow], ...] = (
         source="number of critical findings and of warnings; of info where there are none (rules "
                "of nictop)"),
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
-        source="shortest round trip of the last pings (ping of the probe over its connection)"),
+        source="round trip of the newest ping (of the probe, over its connection)"),
     Column("address", "ADDRESS", "", 40, 8, "left",
         lambda row: (host_address_text(row.host.host), "dim"),
         source="user, address and port (command line or config.toml)", keeps_end=True),

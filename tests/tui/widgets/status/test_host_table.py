@@ -13,12 +13,13 @@ from nictop.model.facts import width
 from nictop.model.snapshot import with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.time_axis import LocalClock
-from nictop.probe.records import CPU_TIMES, Clock, Line, PortCounts, Trouble, Unreadable
+from nictop.probe.records import CPU_TIMES, Clock, Line, Pong, PortCounts, Trouble, Unreadable
 from nictop.rules import Severity
 from nictop.tui.widgets.base.table_line import cell_spans
 from nictop.tui.widgets.status.host_strip import draw_hosts, host_badges, host_mark
 from nictop.tui.widgets.status.host_table import DrawTime, HostRow, draw_host, visible_columns
 from nictop.wire.source import SourceState
+from nictop.wire.ssh.ping_clock import PingClock
 from tests.model.hosts import HELLO, PF, PLATFORM, counters, inventory, link_counters, make_link
 from tests.support.sources import ScriptedSource
 
@@ -139,12 +140,17 @@ def test_a_namespace_has_the_rates_of_its_veth_links() -> None:
     assert cells(session(HELLO, inventory(links=(veth,), pci=()), *samples))["rx"] == "1.00 M"
 
 
-def test_round_trip_time_is_that_of_the_shortest_ping() -> None:
-    one = live()
-    one.process(Line(clock=Clock(time=100.0, offset=0.5, uncertainty=0.000205)), 100.0)
-    assert cells(one)["round_trip"] == "0.41"
-    one.process(Line(clock=Clock(time=100.0, offset=0.5, uncertainty=1.2)), 100.0)
-    assert cells(one)["round_trip"] == "2400"
+def test_round_trip_time_is_that_of_the_newest_ping() -> None:
+    """The uncertainty of the clock is another figure: it grows while a short ping gets old."""
+    one, pings = live(), PingClock()
+    for sent, answered in ((100.0, 100.00041), (101.0, 103.4)):
+        estimate = pings.pong(Pong(pings.ping(sent), 5.0 + (sent + answered) / 2), answered)
+        assert estimate is not None
+        one.process(Line(clock=estimate), answered)
+        wanted = "0.41" if answered < 101 else "2400"
+        assert cells(one)["round_trip"] == wanted
+    one.process(Line(clock=Clock(time=104.0, offset=0.5, uncertainty=0.01)), 104.0)
+    assert cells(one)["round_trip"] == "–", "not recorded by older versions"
 
 
 @pytest.mark.parametrize("room", range(120))
