@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Counters
-from nictop.traffic.analysis.cpu_load import Windows, load_between
+from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, Windows, load_between
 from nictop.traffic.analysis.nic_load import QueueShare, queue_shares
 from nictop.traffic.live.series import PLACE_SECONDS, Series
 from nictop.traffic.results.host_load import Busy, CarryingQueue, HostLoad, HostRole, Packets
@@ -43,9 +43,9 @@ class HostSoFar:
         self._queues: tuple[QueueShare, ...] = ()
         self._is_of_run = False
 
-    def read(self, axis: float, begin: float) -> None:
-        """Add the records since the last call. `axis`: its start on the clock of the host; `begin`:
-        time of the first byte on the axis."""
+    def read(self, axis: float, begin: float, end: float) -> None:
+        """Add the records since the last call. `axis`: its start on the clock of the host; `begin`,
+        `end`: times of the first byte and of the planned end on the axis."""
         for series in (self._series, self._packets, self._carrying):
             series.place(axis)
         for record in self._new_records():
@@ -53,7 +53,8 @@ class HostSoFar:
             if opened is not None:
                 began = opened.time - self._series.origin
                 self._is_of_run = began >= begin - PLACE_SECONDS
-                self._add(opened, record)
+                ended = record.time - self._series.origin
+                self._add(opened, record, has_ended=ended > end + MIN_CPU_WINDOW_SECONDS / 2)
 
     def _new_records(self) -> list[Counters]:
         """Since the one at which the newest window begins; of a long run that may not be kept."""
@@ -65,7 +66,9 @@ class HostSoFar:
             records.append(record)
         return records[::-1]
 
-    def _add(self, opened: Counters, record: Counters) -> None:
+    def _add(self, opened: Counters, record: Counters, *, has_ended: bool) -> None:
+        """`has_ended`: half of the window or more is not of the run: what its queues carry is
+        something else."""
         origin = self._series.origin
         load = load_between(self._host.snapshot, opened, record, self._ifindex, origin)
         if load.busy is not None:
@@ -76,7 +79,8 @@ class HostSoFar:
         if not self._is_of_run:
             self._queues = ()
             return
-        self._queues = queue_shares(load.queues) or self._queues  # an idle window says nothing
+        if not has_ended:
+            self._queues = queue_shares(load.queues) or self._queues  # an idle window says nothing
 
     def load(self) -> HostLoad:
         return HostLoad(

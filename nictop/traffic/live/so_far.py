@@ -7,6 +7,7 @@ that reading it often costs no more in a long run; it is the same however often 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -116,8 +117,9 @@ class ResultSoFar:
     def _read_since(self, axis: float) -> None:
         log = self._log
         axes = {name: axis + host.offset.seconds for name, host in log.hosts.items()}
+        end = math.inf if log.plan.is_open_ended else float(log.plan.span)
         for name, host in self._hosts.items():
-            host.read(axes[name], -float(log.plan.omit))
+            host.read(axes[name], -float(log.plan.omit), end)
         if log.plan.has_requests:
             client = log.ends["client"]
             self._transactions.read(axes[client.host], self._loaded_since(axes))
