@@ -72,6 +72,10 @@ OLDER_PLAN = "The plan was read before an event{}: the host refuses it if its va
 CHANGED_SINCE = "Applied, and changed since by something else than nictop"
 KEEP_AND_ROLLBACK = "Keep does not overwrite that; a rollback sets the previous values."
 VERIFYING = "Verifying the values, and keeping the change"
+NEXT_INVENTORY = (
+    "Each setting was read back. Waiting for the next inventory, which shows whether the host is "
+    "still reachable, and what came of it"
+)
 WARNING_PREFIX = LABEL_INDENT + WARNING_LABEL
 
 
@@ -265,11 +269,13 @@ class ChangePage:
         """Checks after the change, and the current traffic of its links."""
         progress = self._progress
         if progress.stage == "applied":
+            is_known = progress.proof is not None or progress.verdict is not None
             if progress.read_back:
                 yield from self._marked_lines("good", "Host still reachable")
-            else:
-                yield from self._marked_lines("dim", "Checking whether the host is reachable")
-            yield from self._result(snapshot)
+            elif not is_known:
+                yield from self._marked_lines("dim", NEXT_INVENTORY)
+            if progress.read_back or is_known:
+                yield from self._result(snapshot)
         subjects = {self._job.subject, *(action.subject for action in progress.plan)}
         for link in snapshot.links.values():
             if link.name in subjects:

@@ -243,13 +243,18 @@ def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
 
 def test_whether_it_has_helped() -> None:
     applied = after(Applied(PLAN, 30.0))
-    assert "Checking whether the finding is resolved" in words(applied)
+    waiting = words(applied)
+    assert "Each setting was read back. Waiting for the next inventory" in waiting
+    assert "Checking" not in waiting, "nothing is checked before it has come"
+    assert "Waiting for the next inventory" in words(applied, job=SET_UP_JOB)
+    read = replace(applied, read_back=True)
+    assert "Checking whether the finding is resolved" in words(read)
     assert "✓  Finding resolved" in words(applied.after(Verdict(True)))
     assert "▲  Finding still present" in words(applied.after(Verdict(False)))
     assert "could not be checked again: needs root" in words(
         applied.after(Verdict(False, "needs root"))
     )
-    assert "·  Checking the new values" in words(applied, job=SET_UP_JOB)
+    assert "·  Checking the new values" in words(read, job=SET_UP_JOB)
     assert "✓  ens4 has MTU 9000" in words(
         replace(applied, proof=GoalCheck(True, "ens4 has MTU 9000")), job=SET_UP_JOB
     )
