@@ -497,6 +497,18 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         changes=newer,
         without_lease=_without_lease(snapshot, inventory),
         histories=with_inventory(snapshot.histories, inventory),
+        troubles=_without_solved(snapshot.troubles, inventory),
+    )
+
+
+def _without_solved(troubles: tuple[Trouble, ...], inventory: Inventory) -> tuple[Trouble, ...]:
+    """Those of earlier inventories are over when one is complete."""
+    if inventory.pending:
+        return troubles
+    return tuple(
+        trouble
+        for trouble in troubles
+        if trouble.about != "inventory" or trouble.time > inventory.time
     )
 
 

@@ -272,8 +272,8 @@ class Probe:
     def _send(self, kind: str, fields: dict[str, object], *, droppable: bool = False) -> None:
         self._write(encode_line(kind, fields), droppable=droppable)
 
-    def _send_trouble(self, message: str) -> None:
-        self._send("trouble", {"time": time.monotonic(), "message": message})
+    def _send_trouble(self, message: str, about: str = "") -> None:
+        self._send("trouble", {"time": time.monotonic(), "message": message, "about": about})
 
     def _write(self, line: bytes | bytearray, *, droppable: bool = False) -> None:
         self._output.write(line, dispensable=droppable)

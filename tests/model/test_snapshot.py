@@ -235,6 +235,18 @@ def test_an_inventory_clears_the_message_of_a_live_host_only() -> None:
     assert advance(lost, Line(inventory=inventory())).message == "gone"
 
 
+def test_a_trouble_of_an_inventory_is_over_when_a_later_one_is_complete() -> None:
+    stopped = Trouble(50.0, "the inventory was stopped", "inventory")
+    other = Trouble(50.0, "no interrupts and threads")
+    whole = replace(inventory(), time=60.0)
+    troubled = snapshot_of(HELLO, stopped, other)
+    partly = advance(troubled, Line(inventory=replace(whole, pending=("networkmanager",))))
+    assert partly.troubles == (stopped, other)
+    older = advance(troubled, Line(inventory=replace(whole, time=40.0)))
+    assert older.troubles == (stopped, other)
+    assert advance(partly, Line(inventory=whole)).troubles == (other,)
+
+
 def test_troubles_are_bounded() -> None:
     snapshot = snapshot_of(
         HELLO, *(Trouble(float(number), f"trouble {number}") for number in range(100))

@@ -63,7 +63,7 @@ class InventoryScheduler:
         poll: select.poll,
         *,
         send: Callable[[str, dict[str, object]], None],
-        send_trouble: Callable[[str], None],
+        send_trouble: Callable[..., None],
         handle_inventory: Callable[[bytes, bytes | bytearray, int | None], Targets | None],
         prepare: Callable[[], None],
         parts: bool = False,
@@ -184,7 +184,7 @@ class InventoryScheduler:
         except OSError as error:
             self._debouncer.finished(now, 1.0, 1.0)
             self._unread.end_reading(failed=True)
-            self._send_trouble(f"no inventory: {error.strerror}")
+            self._send_trouble(f"no inventory: {error.strerror}", "inventory")
             self._debouncer.request(reason, now)
             return
         self._poll.register(self._child.descriptor, select.POLLIN)
@@ -205,7 +205,7 @@ class InventoryScheduler:
         if duration >= SLOW_INVENTORY_SECONDS or self._unread.is_told:
             self._report_unread_event(now, 0.0)
         if problem:
-            self._send_trouble(problem)
+            self._send_trouble(problem, "inventory")
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
             self._pass_on(line, now)

@@ -258,6 +258,9 @@ class Trouble:
 
     time: float
     message: str
+    about: Literal["", "inventory"] = ""
+    """inventory: it holds until one is complete that was begun later. "": it is not known when it
+    is over."""
 
 
 EventSource = Literal[

@@ -198,7 +198,7 @@ def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
     scheduler = InventoryScheduler(
         select.poll(),
         send=lambda *_: None,
-        send_trouble=lambda _: None,
+        send_trouble=lambda *_: None,
         handle_inventory=lambda *_: None,
         prepare=lambda: None,
     )
@@ -213,7 +213,7 @@ def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
     scheduler = InventoryScheduler(
         select.poll(),
         send=lambda *_: None,
-        send_trouble=lambda _: None,
+        send_trouble=lambda *_: None,
         handle_inventory=lambda *_: targets,  # type: ignore[arg-type]
         prepare=lambda: None,
     )
