@@ -55,6 +55,7 @@ PORT_UNKNOWN: dict[ReasonKind, str] = {
     "off": "LLDP not read",
 }
 """Why the port of the switch is not known; the section LLDP has the whole reason."""
+CHANGED_SINCE = "read before its interface came or went"
 ANSWERED = ("reachable", "permanent")
 """States of a neighbour that has answered within the last half minute, or needs no answer."""
 
@@ -88,10 +89,26 @@ def nic_steps(
     driver."""
     if link is not None and is_unread_link(link):
         return _unread_steps(link, snapshot)
+    if link is None and pci is not None and _has_changed(pci, snapshot):
+        return tuple(StepFacts(step, "unknown", CHANGED_SINCE) for step in ("slot", "driver"))
     steps = [_slot(link, pci, snapshot), _driver(link, pci)]
     if link is not None:
         steps += [step(link, snapshot) for step in STEP_FACTS_OF_LINK.values()]
     return tuple(steps)
+
+
+def _has_changed(pci: PciFunction, snapshot: Snapshot) -> bool:
+    """Its interface is gone since it was read, or one has come that may be its own: it has another
+    driver now, or is gone itself."""
+    if snapshot.inventory is None:
+        return False
+    links = snapshot.links
+    if pci.driver is None and any(map(is_unread_link, links.values())):
+        return True
+    return any(
+        link.pci_address == pci.address and link.ifindex not in links
+        for link in snapshot.inventory.links
+    )
 
 
 def _unread_steps(link: Link, snapshot: Snapshot) -> tuple[StepFacts, ...]:

@@ -136,6 +136,25 @@ def test_a_function_without_a_netdev_ends_at_its_driver() -> None:
     ]
 
 
+def test_a_function_whose_interface_came_or_went_is_not_known() -> None:
+    """Its driver was unbound, or bound, since it was read."""
+    function = make_pci("0000:02:00.0", driver="igb")
+    read = snapshot_of(replace(NIC, pci_address=function.address), pci=(function,))
+    gone = LinkChange(2.0, 2, True, "ens224", "down", False, 0, 1500)
+    after = advance(read, Line(link_change=gone))
+    steps = nic_chain(None, function, after, (), is_checked=True)
+    assert [(step.step, step.state) for step in steps] == [
+        ("slot", "unknown"),
+        ("driver", "unknown"),
+    ]
+    unbound = replace(function, driver=None)
+    without = snapshot_of(link(9, "ens192", bus="pci"), pci=(unbound,))
+    assert nic_chain(None, unbound, without, (), is_checked=True)[1].state == "failed"
+    came = LinkChange(2.0, 3, False, "ens224", "down", False, 0, 1500)
+    bound = advance(without, Line(link_change=came))
+    assert nic_chain(None, unbound, bound, (), is_checked=True)[1].state == "unknown"
+
+
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("cells", [59, 79, 118, 198])
 def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs) -> None:
