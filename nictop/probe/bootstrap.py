@@ -99,6 +99,7 @@ class MemoryImporter:
         while size:
             signal.alarm(FRAME_TIMEOUT)
             data = os.read(STDIN_DESCRIPTOR, min(size, 1 << 20))
+            signal.alarm(0)  # what follows takes long on a busy CPU, and waits for nothing
             if not data:
                 raise EOFError("end of stdin")
             parts.append(data)
@@ -146,5 +147,4 @@ def run_probe(frames: int, arguments: list[str], mark: str) -> int:
         importer.compile = ByteCode(compile_source).code
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return 0
-    signal.alarm(0)
     return main(arguments, counters)

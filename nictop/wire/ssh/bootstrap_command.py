@@ -33,7 +33,7 @@ from nictop.probe.light_dataclasses import dataclass, field
 from nictop.wire.errors import PermanentError
 
 MIN_REMOTE_PYTHON = (3, 6)
-SOURCES_TIMEOUT = 15
+SOURCES_TIMEOUT = 40
 """Seconds within which the bootstrap source must arrive on the remote host; otherwise the remote
 process ends."""
 MAX_NOISE_BYTES = 64 * 1024

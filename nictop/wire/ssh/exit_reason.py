@@ -42,7 +42,8 @@ SIGNAL_HINTS = {
     "ABRT": CRASH_HINT,
     "BUS": CRASH_HINT,
     "ILL": CRASH_HINT,
-    "ALRM": "the rest of the probe was not received in time: check the network to the host",
+    "ALRM": "it has not received the rest of the probe in time: its connection is broken, or its "
+    "CPUs are too busy (uptime)",
     "XCPU": "its login sessions may use little CPU time (ulimit -t)",
     "TERM": "somebody ended it, or the host shuts down",
     "HUP": "somebody ended it, or the host shuts down",

@@ -265,7 +265,7 @@ def ending(
         (
             ending("python", signal="ALRM"),
             "the probe on vm1 was killed by ALRM",
-            "network to the host",
+            "CPUs are too busy",
         ),
         (ending("python", 152), "the probe on vm1 was killed by XCPU", "ulimit -t"),
         (ending("shell", signal="SEGV"), "Python on vm1 was killed by SEGV", "python3 -V"),
