@@ -211,6 +211,8 @@ def _link_state(shown: DeviceRow) -> Value:
     mark = state_mark(row.link)
     if not row.link.flags & IFF_UP:
         return f"{mark} down"
+    if mark == NO_CARRIER:  # a speed would be that of before
+        return mark
     speed = reported_speed(row.link)
     if speed is not None:
         return f"{mark} {units.link_speed(speed)}"

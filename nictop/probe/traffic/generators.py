@@ -90,6 +90,12 @@ LISTEN_POLL_SECONDS = 0.01, 0.1
 ms), and later."""
 
 
+def _name_of(command: TrafficCommand) -> str:
+    """What is done, or the generator that runs."""
+    lookup = LOOKUPS.get(command.action)
+    return command.generator if lookup is None else lookup[1]
+
+
 class Generator:
     """One child process and its state."""
 
@@ -213,11 +219,9 @@ class Generators:
         for generator in [*self._running.values(), *self._lookups.values()]:
             child = generator.child
             if now >= child.deadline and child.terminated_at is None:
-                self._fail(
-                    generator,
-                    f"time limit of {child.deadline - generator.created:g} s exceeded",
-                    now,
-                )
+                limit = child.deadline - generator.created
+                what = _name_of(generator.command)
+                self._fail(generator, f"{what} exceeded its time limit of {limit:g} s", now)
             if (
                 generator.started
                 and generator.command.action == "start"

@@ -1024,7 +1024,7 @@ def test_one_failure_is_sent_if_output_exceeds_the_limit_after_the_time_limit(
         if any(line["kind"] == "output" for line in lines) and not now:
             now = 1.0
             generators.advance(now)
-            assert lines[-1]["text"] == "time limit of 1 s exceeded"
+            assert lines[-1]["text"] == "iperf3 exceeded its time limit of 1 s"
             generators._running[
                 "server"
             ]._line_budget = -1e6  # the child runs until it has handled SIGTERM
@@ -1038,7 +1038,7 @@ def test_one_failure_is_sent_if_output_exceeds_the_limit_after_the_time_limit(
     [
         ("stop", "measurement over loopback was stopped before it answered"),
         ("kill", "measurement over loopback ended by signal 15 (SIGTERM)"),
-        ("time", "time limit of 5 s exceeded"),
+        ("time", "measurement over loopback exceeded its time limit of 5 s"),
     ],
 )
 def test_a_lookup_without_an_answer_says_how_it_ended(end: str, text: str) -> None:
