@@ -39,6 +39,8 @@ class Step:
     """Arguments of make."""
     question: Callable[[], str] | None = None
     """What is wrong; "" if nothing."""
+    after: str = ""
+    """The step whose files it is asked about."""
     timeout: float = HOUR
 
 
@@ -61,6 +63,9 @@ def version_is_prepared() -> str:
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     if f"\n## [{__version__}] - " not in changelog:
         wrong.append(f"CHANGELOG.md has no part for {__version__}")
+    _, _, unreleased = changelog.partition("\n## [Unreleased]\n")
+    if unreleased.partition("\n## ")[0].strip():
+        wrong.append("CHANGELOG.md has lines under Unreleased")
     if not (ROOT / f"docs/releases/{__version__}.md").exists():
         wrong.append(f"docs/releases/{__version__}.md is missing")
     if _git("tag", "--list", f"v{__version__}"):
@@ -93,7 +98,9 @@ STEPS = (
     Step("newest", "newest versions of the dependencies", ("newest",)),
     Step("audit", "known advisories", ("audit",)),
     Step("screenshots", "pictures and tables are drawn anew", ("screenshots",)),
-    Step("drawn", "and none of them has changed", question=screenshots_changed),
+    Step(
+        "drawn", "and none of them has changed", question=screenshots_changed, after="screenshots"
+    ),
     Step("dist-check", "packages, built twice, installed, run", ("dist-check",), timeout=2 * HOUR),
     Step("bench", "speed and memory", ("bench",)),
     Step("campaign", "kills, fuzzing, hostile hosts, soak", ("campaign",), timeout=8 * HOUR),
@@ -107,10 +114,14 @@ def main(names: Iterable[str]) -> int:
         print(f"not a step: {', '.join(sorted(unknown))}", file=sys.stderr)
         return 2
     LOGS.mkdir(parents=True, exist_ok=True)
-    outcomes = []
+    outcomes: list[Outcome] = []
     for step in STEPS:
-        if step.name in wanted:
-            print(f"{step.name}: {step.what} …", file=sys.stderr, flush=True)
+        if step.name not in wanted:
+            continue
+        print(f"{step.name}: {step.what} …", file=sys.stderr, flush=True)
+        if step.after and step.after not in {one.step.name for one in outcomes if one.is_good}:
+            outcomes.append(Outcome(step, False, 0.0, f"not known: no successful {step.after}"))
+        else:
             outcomes.append(done(step))
     print("\n".join(table(outcomes)))
     return 0 if all(one.is_good for one in outcomes) else 1

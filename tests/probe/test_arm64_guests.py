@@ -69,6 +69,12 @@ class Guest:
         return (self.root / path).read_text()
 
     @property
+    def port(self) -> Link:
+        """With virtual functions."""
+        (found,) = (link for link in self.inventory.links if link.virtual_functions)
+        return found
+
+    @property
     def links(self) -> dict[str, Link]:
         return {link.name: link for link in self.inventory.links}
 
@@ -138,7 +144,7 @@ def test_links_are_what_their_messages_say_here(guest: Guest) -> None:
 
 
 def test_settings_of_virtual_functions(guest: Guest) -> None:
-    first, second = guest.links["ens3"].virtual_functions
+    first, second = guest.port.virtual_functions
     assert (first.vlan, first.qos, second.trust, second.spoof_check) == (100, 3, True, False)
     assert second.address == "52:54:00:00:03:01"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,26 @@ def test_named_steps_only(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fourth"]) == 2
 
 
+@pytest.mark.usefixtures("steps")
+@pytest.mark.parametrize(
+    ("names", "mark"), [((), "✖"), (("third",), "✖"), (("second", "third"), "✓")]
+)
+def test_a_question_about_files_is_answered_only_after_they_were_made(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    names: tuple[str, ...],
+    mark: str,
+) -> None:
+    """`third` is about what `first` makes, which fails, or `second`, if that is run."""
+    after = "second" if "second" in names else "first"
+    *others, third = check.STEPS
+    monkeypatch.setattr(check, "STEPS", (*others, replace(third, after=after)))
+    main(names)
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row.split()[0] == mark
+    assert row.endswith("yes" if mark == "✓" else "not known: no successful first")
+
+
 def test_each_command_is_a_target_of_make() -> None:
     targets = set(" ".join(re.findall(r"^([\w -]+):", MAKEFILE, re.MULTILINE)).split())
     assert {word for step in STEPS for word in step.command} <= targets
@@ -87,6 +108,23 @@ def test_what_a_step_said(text: str, expected: str) -> None:
 def test_the_table_has_minutes() -> None:
     (_, row) = table([Outcome(Step("audit", ""), True, 125.4, "0 known")])
     assert row.split() == ["✓", "audit", "2:05", "0", "known"]
+
+
+def test_the_changelog_has_a_part_for_the_version_and_nothing_besides(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(check, "ROOT", tmp_path)
+    monkeypatch.setattr(check, "_git", lambda *words: "")
+    monkeypatch.setattr(check, "__version__", "9.9.9")
+    (tmp_path / "docs/releases").mkdir(parents=True)
+    (tmp_path / "docs/releases/9.9.9.md").write_text("")
+    changelog = tmp_path / "CHANGELOG.md"
+    changelog.write_text("# Changelog\n\n## [Unreleased]\n\n## [9.9.9] - 2026-11-29\n\n- x\n")
+    assert check.version_is_prepared() == ""
+    changelog.write_text(changelog.read_text().replace("ed]\n", "ed]\n\n- y\n"))
+    assert check.version_is_prepared() == "CHANGELOG.md has lines under Unreleased"
+    changelog.write_text("# Changelog\n\n## [Unreleased]\n")
+    assert check.version_is_prepared() == "CHANGELOG.md has no part for 9.9.9"
 
 
 def test_nothing_that_is_packaged_has_a_placeholder() -> None:
