@@ -246,6 +246,20 @@ class KeptOutcomes:
         return len(states) == len(self.states) and all(map(is_, states, self.states))
 
 
+def _known_outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> Iterable[Finding | Skipped] | None:
+    """What was kept of a rule; None: it is to be evaluated."""
+    kept = _kept(rule, tuple(host.snapshot.kept for host in hosts))
+    return None if kept is None else kept.outcomes
+
+
+def _kept(rule: Rule, states: tuple[dict[Any, Any], ...]) -> KeptOutcomes | None:
+    """What is known of hosts in these states; None: nothing."""
+    kept: KeptOutcomes | None = states[0].get(rule.function) if states else None
+    if kept is None or not kept.is_about(states):
+        return None
+    return kept
+
+
 def _evaluated(
     rule: Rule, hosts: Sequence[HostFacts], function: PairRule
 ) -> Iterator[Finding | Skipped | None]:
@@ -266,8 +280,8 @@ def _kept_outcomes(
 ) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
     """What a rule says of hosts; what rests on no reading is computed once. Raises TooLong."""
     states = tuple(host.snapshot.kept for host in hosts)
-    kept: KeptOutcomes | None = states[0].get(rule.function)
-    if kept is None or not kept.is_about(states):
+    kept = _kept(rule, states)
+    if kept is None:
         kept = KeptOutcomes(states, (yield from _outcomes_without_readings(rule, hosts, function)))
         states[0][rule.function] = kept
     if kept.outcomes is not None:
@@ -412,7 +426,10 @@ def diagnosis_steps(
     for rule in chosen:
         groups = (known,) if rule.compares_hosts else tuple((host,) for host in known)
         for group in groups:
-            for outcome in rule.evaluate(group):
+            outcomes: Iterable[Finding | Skipped | None] | None = _known_outcomes(rule, group)
+            if outcomes is None:
+                outcomes = rule.evaluate(group)
+            for outcome in outcomes:
                 if isinstance(outcome, Finding):
                     findings.append(outcome)
                 elif isinstance(outcome, Skipped):
