@@ -235,15 +235,32 @@ def _register(
 
 @dataclass(frozen=True, eq=False)
 class KeptOutcomes:
-    """What a rule says of hosts, until something else of them is new than readings."""
+    """What a rule says of hosts, until something else of them is new than readings; it is in
+    `Snapshot.kept` of the first one."""
 
-    states: tuple[dict[Any, Any], ...]
-    """`Snapshot.kept` of each host."""
+    others: tuple[dict[Any, Any], ...]
+    """`Snapshot.kept` of each other host."""
     outcomes: tuple[Finding | Skipped, ...] | None
     """None: they rest on readings."""
 
-    def is_about(self, states: tuple[dict[Any, Any], ...]) -> bool:
-        return len(states) == len(self.states) and all(map(is_, states, self.states))
+    def is_about(self, others: tuple[dict[Any, Any], ...]) -> bool:
+        return len(others) == len(self.others) and all(map(is_, others, self.others))
+
+
+def _known_outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> Iterable[Finding | Skipped] | None:
+    """What was kept of a rule; None: it is to be evaluated."""
+    if not hosts:
+        return None
+    kept = _kept(rule, *(host.snapshot.kept for host in hosts))
+    return None if kept is None else kept.outcomes
+
+
+def _kept(rule: Rule, first: dict[Any, Any], *others: dict[Any, Any]) -> KeptOutcomes | None:
+    """What is known of hosts in these states (`Snapshot.kept`); None: nothing."""
+    kept: KeptOutcomes | None = first.get(rule.function)
+    if kept is None or not kept.is_about(others):
+        return None
+    return kept
 
 
 def _evaluated(
@@ -265,11 +282,11 @@ def _kept_outcomes(
     rule: Rule, hosts: Sequence[HostFacts], function: PairRule
 ) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
     """What a rule says of hosts; what rests on no reading is computed once. Raises TooLong."""
-    states = tuple(host.snapshot.kept for host in hosts)
-    kept: KeptOutcomes | None = states[0].get(rule.function)
-    if kept is None or not kept.is_about(states):
-        kept = KeptOutcomes(states, (yield from _outcomes_without_readings(rule, hosts, function)))
-        states[0][rule.function] = kept
+    first, *others = (host.snapshot.kept for host in hosts)
+    kept = _kept(rule, first, *others)
+    if kept is None:
+        outcomes = yield from _outcomes_without_readings(rule, hosts, function)
+        kept = first[rule.function] = KeptOutcomes(tuple(others), outcomes)
     if kept.outcomes is not None:
         return kept.outcomes
     return (yield from _limited_outcomes(rule, hosts, function))
@@ -412,7 +429,10 @@ def diagnosis_steps(
     for rule in chosen:
         groups = (known,) if rule.compares_hosts else tuple((host,) for host in known)
         for group in groups:
-            for outcome in rule.evaluate(group):
+            outcomes: Iterable[Finding | Skipped | None] | None = _known_outcomes(rule, group)
+            if outcomes is None:
+                outcomes = rule.evaluate(group)
+            for outcome in outcomes:
                 if isinstance(outcome, Finding):
                     findings.append(outcome)
                 elif isinstance(outcome, Skipped):

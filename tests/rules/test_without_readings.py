@@ -3,6 +3,7 @@ what was kept is the same as one from scratch."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -171,6 +172,20 @@ def test_a_rule_that_took_too_long_is_evaluated_again(host: HostFacts) -> None:
         assert diagnose([host], rules).skipped[0].reason == "it was asked"
     finally:
         del RULES._rules["slow_at_first"]
+
+
+def test_what_is_kept_holds_neither_itself_nor_an_inventory(host: HostFacts) -> None:
+    """It is freed with its snapshot, without waiting for a garbage collection."""
+    diagnose([host, host_facts({"base": "vmware-guest", "name": "two"})])
+    kept = host.snapshot.kept
+    waiting, seen = [*kept.values()], set()
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen and not callable(one):
+            seen.add(id(one))
+            waiting += gc.get_referents(one)
+    assert id(kept) not in seen
+    assert id(host.inventory) not in seen
 
 
 def test_a_host_without_its_readings_has_none(host: HostFacts) -> None:

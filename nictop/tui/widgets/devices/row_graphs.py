@@ -16,8 +16,8 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.tui.widgets.charts.plot import HISTORY_SECONDS, ColumnCache
 from nictop.tui.widgets.charts.sparkline import highest, nice_ceiling, spark
 
-MANY_READINGS, MANY_IN_SECONDS = 5, 2.0
-"""As many readings in these seconds are many in a second."""
+MANY_READINGS, MANY_IN_SECONDS = 5, 0.75
+"""As many readings in these seconds, some seven in a second, are many."""
 BITS, PACKETS = ("rx_bits", "tx_bits"), ("rx_packets", "tx_packets")
 
 

@@ -47,7 +47,8 @@ def test_a_kept_graph_is_that_of_a_drawing_from_scratch(interval: float) -> None
         ((1000.0, 1000.2), 0),
         ([1000.37 + number for number in range(50)], 0),
         ([1000.0 + number / 10 for number in range(56)], 6),
-        ([1000.05 + number / 4 for number in range(50)], 2),
+        ([1000.05 + number / 8 for number in range(50)], 2),
+        ([1000.05 + number / 5 for number in range(50)], 0),
     ],
 )
 def test_only_many_readings_in_a_second_wait_for_its_end(times: list[float], unshown: int) -> None:
