@@ -147,6 +147,7 @@ async def test_live_view_of_a_command_has_its_rate(allowed: Pair) -> None:
     view = live.view()
     assert view is not None and view.result is not None and view.flows[0].points
     assert any(rate.sent and rate.sent > 50e6 for rate in rates)
+    assert all(rate.time > 0 for rate in rates)
 
 
 async def test_bytes_of_another_process_are_told_apart(allowed: Pair) -> None:

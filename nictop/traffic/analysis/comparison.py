@@ -426,7 +426,7 @@ def _sentence(
 def _ratio_words(figure: ComparedFigure) -> str:
     """``0.77× (0.75–0.79, better)``"""
     if figure.ratio is None:
-        return "unknown (too few samples)"
+        return f"unknown ({figure.measure.why_unknown})"
     found = VERDICT_LABELS[figure.verdict].lower()
     return f"{figure.ratio.estimate:.2f}× ({figure.ratio.low:.2f}–{figure.ratio.high:.2f}, {found})"
 

@@ -46,6 +46,8 @@ class Measure:
     less_is_better: bool = False
     unit: str = ""
     """Of the figure of a command."""
+    why_unknown: str = "not in every run"
+    """Why a comparison has no ratio of it."""
 
     @property
     def scaled_unit(self) -> str:
@@ -69,7 +71,9 @@ def _latency(name: Literal["p50", "p99"], *, loaded: bool = False) -> Measure:
     if loaded:
         own = "loaded p50" if name == "p50" else "loaded p99"
         title = f"loaded {title}"
-    return Measure(own, title, units.duration, value, less_is_better=True)
+    return Measure(
+        own, title, units.duration, value, less_is_better=True, why_unknown="too few samples"
+    )
 
 
 def busy_cores(result: Result) -> float | None:
@@ -155,6 +159,7 @@ def _cores(value: float | None) -> str:
     return f"{units.significant(value)} cores"
 
 
+TOO_LITTLE_FOR_COST = f"not measured, or less than {units.bits_per_second(MIN_COST_GIGABITS * 1e9)}"
 JUDGED_BY: dict[str, MeasureName] = {
     "duration": "duration",
     "rate": "rate",
@@ -180,7 +185,14 @@ MEASURES: dict[MeasureName, Measure] = {
         Measure("rate", "rate of the NIC", units.bits_per_second, lambda result: result.goodput),
         Measure("value", "figure of the command", _plain, _figure),
         Measure("smaller value", "figure of the command", _plain, _figure, less_is_better=True),
-        Measure("cpu per gigabit", "CPU per Gb/s", _cost, cpu_per_gigabit, less_is_better=True),
+        Measure(
+            "cpu per gigabit",
+            "CPU per Gb/s",
+            _cost,
+            cpu_per_gigabit,
+            less_is_better=True,
+            why_unknown=TOO_LITTLE_FOR_COST,
+        ),
         Measure(
             "storage", "storage latency", units.duration, _storage_latency, less_is_better=True
         ),

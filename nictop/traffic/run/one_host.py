@@ -168,7 +168,7 @@ class OneHostRun(PlannedRun):
         before, after = self._rated or records[0], records[-1]
         seconds = after.time - before.time
         self._rated = after
-        if seconds <= 0:
+        if seconds <= 0 or after.time <= started:
             return
         nic = counted_nic(self._plan, self._log.hosts[endpoint.host].snapshot)
         rates = []

@@ -238,3 +238,9 @@ def test_output_that_was_not_searched_is_not_said_to_have_nothing(
     found: WorkloadFigures, why: str
 ) -> None:
     assert found.figure is None and found.no_figure == why
+
+
+def test_cpu_of_little_traffic_is_no_matter_of_samples() -> None:
+    slow = [replace(result(seconds), flows=()) for seconds in (4.0, 4.1, 4.2)]
+    compared = compare(slow, slow)
+    assert "CPU per Gb/s unknown (not measured, or less than 100 Mb/s)" in compared.sentence
