@@ -36,9 +36,9 @@ STORES = re.compile(
     r"nmcli networking on|nmcli device reapply|firewall-cmd --permanent"
 )
 """Commands whose effect is still there after a reboot."""
-ACTIVATION_IS_ENOUGH = ("profile_does_not_connect_by_itself",)
-"""Rules for which activating a profile once is the persistent fix: NetworkManager connects it again
-from then on."""
+ACTIVATION_IS_ENOUGH = ("profile_does_not_connect_by_itself", "configured_address_is_missing")
+"""Rules for which activating once what is stored is the persistent fix: a profile, which
+NetworkManager connects again from then on, or a stanza."""
 VOLATILE_FOLDERS = ("/run/", "/tmp/", "/usr/lib/", "/lib/")
 """Lost at a reboot, or at the next update of a package."""
 UNDOABLE = re.compile(

@@ -1223,6 +1223,7 @@ NOT_TYPED = {
     "vlan_filtering_is_off": VLANS,
     "pvids_of_connected_ports_differ": VLANS,
     "networkmanager_does_not_run": DAEMONS,
+    "configured_address_is_missing": "needs the network manager of a machine: ifup, netplan apply",
     "networkd_does_not_run": DAEMONS,
     "profile_failed": DIAGNOSTIC,
     "default_route_is_about_to_expire": DIAGNOSTIC,

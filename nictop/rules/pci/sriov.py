@@ -30,7 +30,7 @@ HIDDEN_TEXT = (
 
 @host_rule(
     "critical",
-    needs=("pci.sriov",),
+    needs=("pci.sriov", "configuration"),
     uses=("devlink", "pci.sriov_capable", "platform", "settings.command_line"),
 )
 def no_virtual_functions_offered(host: HostFacts) -> Outcomes:

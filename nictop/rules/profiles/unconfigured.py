@@ -1,20 +1,22 @@
-"""NICs that nobody configures, on hosts without NetworkManager: a NIC that was just passed to a
-guest has neither a stanza nor an address."""
+"""NICs without an address on hosts without NetworkManager: one that was just passed to a guest has
+no stanza, and one that has a stanza may still have no address."""
 
 from __future__ import annotations
 
+from nictop.model.managers.configuration import file_and_line
 from nictop.model.text.words import IFF_PROMISC
 from nictop.model.virtual_chain import is_own_veth
-from nictop.probe.records import Link
+from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.address_files import AddressRequest, address_files, addressing_manager
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import ADDRESS_NOTE, ADDRESS_PLACEHOLDER
+from nictop.rules.fixes.profiles import ADDRESS_NOTE, ADDRESS_PLACEHOLDER, has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.link.carrier_causes import NIC_FAULTS
 from nictop.rules.profiles.naming_files import configuration_matches_a_missing_mac_address
 from nictop.rules.profiles.nics import (
     address_evidence,
+    is_managed_by_networkd,
     is_set_up,
     is_unassigned_vf,
     nics,
@@ -26,6 +28,14 @@ from nictop.rules.subjects import is_up, link_finding
 ARPHRD_PPP = 512
 LINES_OF_A_FILE = ("netplan", "ifupdown", "networkd", "ifcfg", "cloud-init")
 """Owners of stanzas that say what a NIC is for, also without an address."""
+GIVES_ADDRESS = frozenset(("dhcp4", "static"))
+STARTED_SECONDS = 180.0
+"""Since the boot: before, addresses may still be set."""
+WHY_DHCP = (
+    "No DHCP server has answered, or the configuration was not applied since it was written. "
+    "A private network between two machines usually has no DHCP server."
+)
+WHY_STATIC = "The configuration was not applied since it was written, or that has failed."
 BY_DHCP = AddressRequest(None)
 """Without a default route: the host may have one by another NIC."""
 
@@ -40,8 +50,15 @@ BY_DHCP = AddressRequest(None)
         "networkmanager_does_not_run",
         "networkd_does_not_run",
     ),
-    needs=("addresses", "configuration", "networkmanager", "routes", "pci.physical_function"),
-    uses=("networkd", "platform"),
+    needs=(
+        "addresses",
+        "configuration",
+        "networkmanager",
+        "routing",
+        "pci.physical_function",
+        "platform",
+    ),
+    uses=("networkd",),
 )
 def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
     """A NIC has no IP address, and no configuration of it was found.
@@ -83,6 +100,76 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
             why="Only what a configuration names gets an address and is set up.",
             fixes=_fixes(host, link),
         )
+
+
+@host_rule(
+    "critical",
+    yields_to=(
+        *NIC_FAULTS,
+        "hypervisor_has_disconnected_the_nic",
+        "configuration_names_an_old_name",
+        "name_belongs_to_another_nic",
+        "dhcp_never_answered",
+        "networkd_failed",
+        "networkd_does_not_run",
+        "networkmanager_does_not_run",
+    ),
+    needs=("addresses", "configuration", "networkmanager"),
+    uses=("networkd",),
+)
+def configured_address_is_missing(host: HostFacts) -> Outcomes:
+    """A NIC is up and has a carrier, its configuration gives it an address, and it has none.
+
+    No DHCP server has answered, or the configuration was not applied: ifup or netplan apply did not
+    run after it was written, or failed. nictop reads the stanzas of netplan, ifupdown, networkd and
+    ifcfg files with DHCP or a static address. Critical: no other NIC of the host has an address.
+    Else warning.
+
+    Not reported: NICs that NetworkManager runs, those that systemd-networkd still configures (other
+    rules check both), ports of bridges and bonds, and the first minutes after the boot.
+
+    Sources: interfaces(5), ifup(8); netplan-apply(8); systemd.network(5).
+    """
+    if host.inventory.time < STARTED_SECONDS:
+        return
+    is_alone = not any(map(has_address, host.links))
+    for link in nics(host):
+        entry = _unapplied_entry(host, link)
+        if entry is None or not is_up(link) or not link.carrier or has_address(link):
+            continue
+        how = "DHCP" if "dhcp4" in entry.methods else "a static address"
+        yield link_finding(
+            "critical" if is_alone else "warning",
+            host,
+            link,
+            f"no IP address, although {entry.owner} configures {how}",
+            evidence=(
+                Evidence("state", _state(link), f"ip link show dev {link.name}"),
+                address_evidence(link),
+                Evidence("configured in", f"{file_and_line(entry)}: {how}", entry.file),
+            ),
+            why=WHY_DHCP if how == "DHCP" else WHY_STATIC,
+            fixes=_apply_fixes(link, entry),
+        )
+
+
+def _unapplied_entry(host: HostFacts, link: Link) -> ConfigurationEntry | None:
+    """The stanza that gives the NIC an address; None: there is none, or its manager is at work or
+    is done."""
+    if host.profiles.device(link) is not None or is_managed_by_networkd(host, link):
+        return None
+    for entry in host.configuration.addressing(link):
+        if entry.owner != "cloud-init" and not GIVES_ADDRESS.isdisjoint(entry.methods):
+            return entry
+    return None
+
+
+def _apply_fixes(link: Link, entry: ConfigurationEntry) -> tuple[Fix, ...]:
+    apply = {
+        "netplan": command("netplan", "apply"),
+        "networkd": command("networkctl", "reload"),
+    }.get(entry.owner, command("ifup", "--force", link.name))
+    return (Fix("here", "Apply the configuration", (apply,), True),)
 
 
 def _own_nics(host: HostFacts) -> list[Link]:
