@@ -56,7 +56,7 @@ BY_DHCP = AddressRequest(None)
         "networkmanager",
         "routing",
         "pci.physical_function",
-        "platform",
+        "platform.hypervisor",
     ),
     uses=("networkd",),
 )
