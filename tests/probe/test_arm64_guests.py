@@ -33,20 +33,32 @@ from tests.probe.inventory.ethtool.test_reader import captured as captured_ethto
 from tests.probe.inventory.links.test_reader import captured_links
 from tests.support.tool_output import assert_addresses, assert_driver, assert_ethtool, assert_link
 
-GUESTS = ("arm64-16k",)
 FINDINGS = {
-    ("driver_cannot_bring_the_link_up", "ens5"),
-    ("hypervisor_offers_one_queue", "ens1"),
-    ("multiqueue_is_not_used", "ens2"),
-    ("nic_is_emulated", "ens4"),
-    ("port_refuses_a_request", "ens3v0"),
-    ("port_refuses_a_request", "ens3v1"),
-    ("vf_keeps_its_old_address", "ens3v1"),
-    ("vf_was_made_while_its_port_was_down", "ens3v0"),
-    ("vf_was_made_while_its_port_was_down", "ens3v1"),
-    ("virtual_functions_are_not_persistent", "0000:03:00.0"),
+    "arm64-16k": {
+        ("driver_cannot_bring_the_link_up", "ens5"),
+        ("hypervisor_offers_one_queue", "ens1"),
+        ("multiqueue_is_not_used", "ens2"),
+        ("nic_is_emulated", "ens4"),
+        ("port_refuses_a_request", "ens3v0"),
+        ("port_refuses_a_request", "ens3v1"),
+        ("vf_keeps_its_old_address", "ens3v1"),
+        ("vf_was_made_while_its_port_was_down", "ens3v0"),
+        ("vf_was_made_while_its_port_was_down", "ens3v1"),
+        ("virtual_functions_are_not_persistent", "0000:03:00.0"),
+    },
+    "arm64-64k": {
+        ("hypervisor_offers_one_queue", "eth0"),
+        ("multiqueue_is_not_used", "eth1"),
+        ("nic_is_emulated", "eth2"),
+    },
 }
 """``ens5`` is a vmxnet3: its driver cannot map its rings with pages of 16 KiB behind an SMMU."""
+DRIVERS = {
+    "arm64-16k": {"virtio_net", "igb", "igbvf", "e1000e", "vmxnet3"},
+    "arm64-64k": {"virtio_net", "igb", "e1000e"},
+}
+"""Linux offers no VFs of this igb with pages of 64 KiB: their BAR is smaller than a page
+(drivers/pci/iov.c: sriov_init); vmxnet3 is not built for them."""
 NETWORK_DEVICE_COLUMNS = {"rx_bytes": 0, "rx_packets": 1, "tx_bytes": 8, "tx_packets": 9}
 """Of /proc/net/dev."""
 LINK_COLUMNS = {"rx_packets": 0, "tx_packets": 1, "rx_bytes": 2, "tx_bytes": 3}
@@ -58,6 +70,7 @@ IDLE_AND_IOWAIT = (3, 4)
 
 @dataclass(frozen=True)
 class Guest:
+    name: str
     root: Path
     hello: Hello
     counters: tuple[Counters, ...]
@@ -69,17 +82,11 @@ class Guest:
         return (self.root / path).read_text()
 
     @property
-    def port(self) -> Link:
-        """With virtual functions."""
-        (found,) = (link for link in self.inventory.links if link.virtual_functions)
-        return found
-
-    @property
     def links(self) -> dict[str, Link]:
         return {link.name: link for link in self.inventory.links}
 
 
-@pytest.fixture(params=GUESTS)
+@pytest.fixture(params=sorted(FINDINGS))
 def guest(request: pytest.FixtureRequest, capture: Callable[[str], Path]) -> Guest:
     root = capture(request.param)
     lines = tuple(map(decode, (root / "lines.jsonl").read_bytes().splitlines()))
@@ -87,7 +94,7 @@ def guest(request: pytest.FixtureRequest, capture: Callable[[str], Path]) -> Gue
     (inventory,) = [line.inventory for line in lines if line.inventory]
     counters = tuple(line.counters for line in lines if line.counters)
     assert len(counters) == 4
-    return Guest(root, hello, counters, inventory, lines)
+    return Guest(request.param, root, hello, counters, inventory, lines)
 
 
 def ethtool_output(guest: Guest, name: str) -> Callable[[str], str]:
@@ -99,12 +106,11 @@ def physical(guest: Guest) -> list[Link]:
 
 
 def test_machine_and_page_size(guest: Guest) -> None:
-    kilobytes = int(guest.root.name.partition("arm64-")[2].partition("k")[0])
+    kilobytes = int(guest.name.removeprefix("arm64-").removesuffix("k"))
     assert int(guest.text("cmd/getconf-PAGE_SIZE")) == kilobytes * 1024
     assert guest.hello.machine == guest.text("cmd/uname-m").strip() == "aarch64"
-    assert {link.ethtool.driver.driver for link in physical(guest) if link.ethtool.driver} >= {
-        *("virtio_net", "igb", "igbvf", "e1000e")
-    }
+    drivers = {link.ethtool.driver.driver for link in physical(guest) if link.ethtool.driver}
+    assert drivers == DRIVERS[guest.name]
 
 
 def test_a_root_probe_is_held_to_reading(guest: Guest) -> None:
@@ -144,9 +150,12 @@ def test_links_are_what_their_messages_say_here(guest: Guest) -> None:
 
 
 def test_settings_of_virtual_functions(guest: Guest) -> None:
-    first, second = guest.port.virtual_functions
-    assert (first.vlan, first.qos, second.trust, second.spoof_check) == (100, 3, True, False)
-    assert second.address == "52:54:00:00:03:01"
+    functions = [one for link in guest.inventory.links for one in link.virtual_functions]
+    assert bool(functions) == ("igbvf" in DRIVERS[guest.name])
+    if functions:
+        first, second = functions
+        assert (first.vlan, first.qos, second.trust, second.spoof_check) == (100, 3, True, False)
+        assert second.address == "52:54:00:00:03:01"
 
 
 def test_ethtool_agrees_with_the_command(guest: Guest) -> None:
@@ -271,7 +280,7 @@ def test_findings(guest: Guest) -> None:
         snapshot = advance(snapshot, line)
     diagnosis = diagnose([HostFacts(snapshot)])
     assert [one for one in diagnosis.skipped if one.reason.startswith("check failed")] == []
-    assert {(one.rule, one.subject) for one in diagnosis.findings} == FINDINGS
+    assert {(one.rule, one.subject) for one in diagnosis.findings} == FINDINGS[guest.name]
 
 
 def device_counters(text: str) -> dict[str, dict[str, int]]:

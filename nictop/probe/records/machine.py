@@ -65,7 +65,7 @@ class Platform:
 
     hypervisor: str | None
     """vmware, kvm, microsoft, xen, qemu, amazon, …; None: none detected, bare metal. DMI,
-    /sys/hypervisor, CPU flag ``hypervisor``."""
+    /sys/hypervisor, CPU flag ``hypervisor``, device tree."""
     system_vendor: str | None
     """DMI sys_vendor."""
     product_name: str | None

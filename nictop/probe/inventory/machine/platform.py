@@ -37,6 +37,10 @@ VENDORS_OF_PHYSICAL_MACHINES = ("amazon", "google", "alibaba", "nutanix", "virtu
 """Vendors that also sell physical machines: the vendor counts only together with another sign."""
 GUEST_CLOCKS = {"kvm-clock": "kvm", "hyperv_clocksource_tsc_page": "microsoft", "xen": "xen"}
 """Clock sources that only a guest of that hypervisor has."""
+DEVICE_TREE_NODES = {"linux,kvm": "kvm", "xen,xen": "xen", "vmware": "vmware"}
+"""Text in ``compatible`` of the device tree's node ``hypervisor`` → hypervisor."""
+DUMMY_MACHINE = "linux,dummy-virt"
+"""``compatible`` of the virtual machines of QEMU, kvmtool and Firecracker."""
 NUMA_NODE = pattern(r"node([0-9]{1,5})", re.ASCII)
 MACHINE_ID = pattern(r"[0-9a-f]{32}", re.ASCII)
 CPUINFO_BYTES = 16 * 1024
@@ -101,13 +105,21 @@ def read_hypervisor(
     """Read what `hypervisor` needs; its result. `system`: /sys/devices/system."""
     cpuinfo = read_text(os.path.join(proc, "cpuinfo"), CPUINFO_BYTES)
     clocks = system.text("hypervisor", "clocksource/clocksource0/available_clocksource") or ""
-    return hypervisor(
+    found = hypervisor(
         vendor=hints.vendor,
         product=hints.product,
         xen_type=SysfsDirectory(os.path.join(sys, "hypervisor")).text("hypervisor", "type"),
         clocks=clocks.split(),
         has_flag=isinstance(cpuinfo, str) and has_hypervisor_flag(cpuinfo),
         buses=SysfsDirectory(os.path.join(sys, "bus")).names("hypervisor"),
+    )
+    if found is not None:
+        return found
+    tree = SysfsDirectory(os.path.join(sys, "firmware/devicetree/base"))
+    return hypervisor_of_device_tree(
+        machine=tree.text("hypervisor", "compatible") or "",
+        node=tree.text("hypervisor", "hypervisor/compatible") or "",
+        nodes=tree.names("hypervisor"),
     )
 
 
@@ -217,6 +229,22 @@ def hypervisor(
     if is_guest:
         return "unknown"
     return None
+
+
+def hypervisor_of_device_tree(machine: str, node: str, nodes: tuple[str, ...]) -> str | None:
+    """Of a guest without UEFI and ACPI (arm64): it has neither DMI nor a CPU flag. `machine` and
+    `node` are ``compatible`` of the root and of its node ``hypervisor``.
+
+    Sources: systemd src/basic/virt.c (detect_vm_device_tree); QEMU hw/arm/virt.c (create_fdt,
+    create_fw_cfg).
+    """
+    by_node = next((name for sign, name in DEVICE_TREE_NODES.items() if sign in node), None)
+    if by_node is not None:
+        return by_node
+    if any(name.startswith("fw-cfg@") for name in nodes):
+        return "qemu"
+    is_guest = bool(node) or DUMMY_MACHINE in machine.split("\0")
+    return "unknown" if is_guest else None
 
 
 def hypervisor_of_vendor(vendor: str, product: str) -> str | None:

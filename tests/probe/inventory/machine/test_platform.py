@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from nictop.probe.inventory.machine.platform import (
     has_hypervisor_flag,
     hypervisor,
+    hypervisor_of_device_tree,
     machine_id_hash,
     parse_os_release,
     parse_session,
@@ -104,6 +105,24 @@ def test_signs_of_each_hypervisor(signs: Signs, expected: str | None) -> None:
         buses=buses,
     )
     assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "node", "nodes", "expected"),
+    [
+        ("linux,dummy-virt", "", ("chosen", "fw-cfg@9020000", "psci"), "qemu"),
+        ("linux,dummy-virt", "", ("chosen", "psci"), "unknown"),
+        ("", "linux,kvm", ("hypervisor",), "kvm"),
+        ("xlnx,zynqmp", "xen,xen-4.17\0xen,xen", ("hypervisor",), "xen"),
+        ("", "acme,visor", ("hypervisor",), "unknown"),
+        ("raspberrypi,4-model-b\0brcm,bcm2711", "", ("chosen", "psci"), None),
+        ("", "", (), None),
+    ],
+)
+def test_hypervisor_of_a_device_tree(
+    machine: str, node: str, nodes: tuple[str, ...], expected: str | None
+) -> None:
+    assert hypervisor_of_device_tree(machine, node, nodes) == expected
 
 
 def test_hypervisor_flag() -> None:
