@@ -89,8 +89,9 @@ class _Follower:
             loop.add_signal_handler(number, stop.set)
         watched = asyncio.gather(*(session.run() for session in self._sessions))
         stopped = asyncio.ensure_future(stop.wait())
-        work = asyncio.gather(self._diagnose(), self._execute())
-        ends: set[asyncio.Future[Any]] = {watched, stopped, work}
+        # not gathered: that is over with the first one cancelled, before a command has ended
+        work = [asyncio.ensure_future(part) for part in (self._diagnose(), self._execute())]
+        ends: set[asyncio.Future[Any]] = {watched, stopped, *work}
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cached_property
 from importlib import import_module
 from operator import is_
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from nictop.model.chain import Step
 from nictop.model.snapshot import has_platform
@@ -233,15 +233,16 @@ def _register(
     RULES.add(rule)
 
 
-@dataclass(frozen=True, eq=False)
-class KeptOutcomes:
+class KeptOutcomes(NamedTuple):
     """What a rule says of hosts, until something else of them is new than readings; it is in
     `Snapshot.kept` of the first one."""
 
     others: tuple[dict[Any, Any], ...]
     """`Snapshot.kept` of each other host."""
-    outcomes: tuple[Finding | Skipped, ...] | None
-    """None: they rest on readings."""
+    outcomes: tuple[Finding | Skipped, ...] | None = None
+    """None: they rest on readings, or it was not tried without these."""
+    is_tried: bool = False
+    """Not at the first diagnosis: most commands make only one."""
 
     def is_about(self, others: tuple[dict[Any, Any], ...]) -> bool:
         return len(others) == len(self.others) and all(map(is_, others, self.others))
@@ -281,12 +282,15 @@ def _evaluated(
 def _kept_outcomes(
     rule: Rule, hosts: Sequence[HostFacts], function: PairRule
 ) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
-    """What a rule says of hosts; what rests on no reading is computed once. Raises TooLong."""
+    """What a rule says of hosts; what rests on no reading is kept from the second time on. Raises
+    TooLong."""
     first, *others = (host.snapshot.kept for host in hosts)
     kept = _kept(rule, first, *others)
     if kept is None:
+        kept = first[rule.function] = KeptOutcomes(tuple(others))
+    elif not kept.is_tried:
         outcomes = yield from _outcomes_without_readings(rule, hosts, function)
-        kept = first[rule.function] = KeptOutcomes(tuple(others), outcomes)
+        kept = first[rule.function] = KeptOutcomes(tuple(others), outcomes, is_tried=True)
     if kept.outcomes is not None:
         return kept.outcomes
     return (yield from _limited_outcomes(rule, hosts, function))

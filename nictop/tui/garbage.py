@@ -17,7 +17,11 @@ IDLE_SECONDS = 2.0
 """Seconds without input after which one may begin."""
 MAX_SECONDS = 60.0
 """Seconds after which one is made even if somebody types."""
-MIDDLE_COLLECTIONS = 30
+YOUNG_OBJECTS, YOUNG_COLLECTIONS = 10_000, 5
+"""Objects more than at the last collection of the youngest generation after which the next one is
+made, and how many of these before one of the middle generation. Python's defaults are 700 and 10: a
+reading makes more objects than that, which are freed when the next one comes."""
+MIDDLE_COLLECTIONS = 4
 """Collections of the middle generation after which one is due: some 200,000 objects more than at
 the last one. Python's default is 10, if there are also a quarter more objects that have survived
 one."""
@@ -35,7 +39,7 @@ class GarbageCollector:
 
     def __enter__(self) -> GarbageCollector:
         self._thresholds = gc.get_threshold()
-        gc.set_threshold(*self._thresholds[:2], NEVER)
+        gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)
         return self
 
     def __exit__(self, *_: object) -> None:

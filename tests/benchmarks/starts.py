@@ -17,7 +17,7 @@ from tests.support.namespaces import ROOT
 BESIDE_PYTHON = {
     ("--help",): 2.5,
     ("check", "--explain"): 2.2,
-    ("show",): 40.0,
+    ("show",): 37.0,
 }
 """Command → its bound. ``show`` is two processes, and a third one that takes the inventory."""
 COMMANDS = (("--version",), ("check", "--explain"))

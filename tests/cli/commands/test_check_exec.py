@@ -143,6 +143,25 @@ async def test_and_is_told_when_they_go(source: EndingSource, script: Path, tmp_
     assert await follow(source, options_of(command), is_told) == 0
 
 
+async def test_the_end_waits_for_that_of_the_command(
+    source: EndingSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, ended = tmp_path / "begun", False
+    end = check_follow._end
+
+    async def end_late(process: asyncio.subprocess.Process) -> None:
+        nonlocal ended
+        for _ in range(10):  # in later turns of the event loop
+            await asyncio.sleep(0)
+        await end(process)
+        ended = True
+
+    monkeypatch.setattr(check_follow, "_end", end_late)
+    command = f"sh -c 'touch {begun}; exec sleep 600'"
+    assert await follow(source, options_of(command), begun.exists) == 0
+    assert ended
+
+
 async def test_a_command_that_hangs_is_ended_with_its_children(
     source: EndingSource,
     tmp_path: Path,
