@@ -13,7 +13,7 @@ import contextlib
 import importlib
 import ipaddress
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -179,9 +179,13 @@ async def connect(
     return connection
 
 
+OpenTunnel = Callable[[], Awaitable["Tunnel"]]
+"""A new tunnel for each connection: the first one may end with an unknown host key."""
+
+
 async def connect_guest(
     connection: Connection,
-    tunnel: Tunnel | None,
+    open_tunnel: OpenTunnel | None,
     target: SshTarget,
     credentials: Credentials,
     policy: Policy,
@@ -190,7 +194,7 @@ async def connect_guest(
     report: Report,
     budget: HostBudget,
 ) -> None:
-    """Add a hop to an open connection, through its last hop or by `tunnel`. Raises PermanentError
+    """Add a hop to an open connection, through its last hop or by a tunnel. Raises PermanentError
     or TransientError."""
     await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "asyncssh")
     hop = _Hop(
@@ -201,7 +205,7 @@ async def connect_guest(
         timeout=timeout,
         report=report,
         budget=budget,
-        tunnel=tunnel,
+        open_tunnel=open_tunnel,
     )
     await hop.open()
 
@@ -242,9 +246,11 @@ class _Hop:
         timeout: float,
         report: Report,
         budget: HostBudget,
-        tunnel: Tunnel | None = None,
+        open_tunnel: OpenTunnel | None = None,
     ) -> None:
-        self._tunnel = tunnel
+        self._open_tunnel = open_tunnel
+        self._tunnel: Tunnel | None = None
+        """The last one."""
         self._target, self._credentials, self._policy, self._timeout = (
             target,
             credentials,
@@ -346,12 +352,12 @@ class _Hop:
     @property
     def _is_first(self) -> bool:
         """It is connected to from this machine."""
-        return not self._connection.hops and self._tunnel is None
+        return not self._connection.hops and self._open_tunnel is None
 
     @property
     def _is_forwarded(self) -> bool:
         """The hop before connects to it."""
-        return bool(self._connection.hops) and self._tunnel is None
+        return bool(self._connection.hops) and self._open_tunnel is None
 
     @property
     def _outer_limit(self) -> ReceiveLimit | None:
@@ -382,14 +388,15 @@ class _Hop:
         import asyncssh
 
         def trusted(host: str, address: str, port: int) -> tuple[Sequence[asyncssh.SSHKey], ...]:
-            has_address = settings.checks_address and self._tunnel is None
+            has_address = settings.checks_address and self._open_tunnel is None
             is_checked = has_address and not ipaddress.ip_address(address).is_loopback
             found = keys.known_at(known, address, port) if is_checked else known
             return found.keys, found.authorities, found.revoked
 
         connected = None
-        if self._tunnel is not None:
+        if self._open_tunnel is not None:
             self._report("connect", settings.host)
+            self._tunnel = await self._open_tunnel()
             connected = self._tunnel.socket
         elif self._is_forwarded:
             self._report("connect", settings.host)

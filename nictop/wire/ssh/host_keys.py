@@ -31,8 +31,9 @@ DEFAULT_PORT = 22
 USER_FILES = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 GLOBAL_FILES = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 MAX_FILE_BYTES = 64 * 1024 * 1024
-LITERAL_NAME = re.compile(r"[\w.:%\[\]-]+", re.ASCII)
+LITERAL_NAME = re.compile(r"(?:vsock/)?[\w.:%\[\]-]+", re.ASCII)
 """Host names that known_hosts does not read as a pattern, a list or a marker."""
+SLASH, SLASH_IN_ENTRIES = "/", "\0"
 ENTRY = re.compile(r"\s*(@\S+\s+)?(\S+)(\s.*)")
 """Marker, names and the rest of a line of known_hosts."""
 
@@ -271,7 +272,13 @@ def _matches(text: str, name: str) -> tuple[Sequence[SSHKey], Sequence[SSHKey], 
     """Host keys, authorities and revoked keys of the entries for `name`. It includes the port: were
     that given separately, asyncssh would not report whether a key was found only at the default
     port."""
-    return _parsed(text).match(name, "", None)[:3]
+    entries = _parsed(text)
+    hosts, authorities, revoked, *_ = entries.match(name, "", None)
+    if SLASH not in name:
+        return hosts, authorities, revoked
+    # hashed names were found as they are, others as `_parsed` writes them
+    plain = entries.match(name.replace(SLASH, SLASH_IN_ENTRIES), "", None)
+    return (*hosts, *plain[0]), (*authorities, *plain[1]), (*revoked, *plain[2])
 
 
 @lru_cache(maxsize=4)  # the same files are read for each host
@@ -287,9 +294,8 @@ def _parsed(text: str) -> SSHKnownHosts:
             continue
         marker, names, key = parts[1] or "", parts[2], parts[3]
         if not names.startswith("|"):
-            names = names.lower().replace(
-                "/", "\0"
-            )  # asyncssh supports networks ("10.0.0.0/8"), ssh does not
+            # asyncssh supports networks ("10.0.0.0/8"), ssh does not
+            names = names.lower().replace(SLASH, SLASH_IN_ENTRIES)
         with suppress(ValueError):
             entries.load(f"{marker}{names}{key}")
     return entries

@@ -15,6 +15,7 @@ import ipaddress
 import shlex
 from collections.abc import AsyncGenerator, Coroutine, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
 from nictop.errors import HostUnreachable
@@ -61,6 +62,7 @@ MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
 
 if TYPE_CHECKING:
     from nictop.wire.esxi.probe import EsxiProbe
+    from nictop.wire.guests.tunnel import Tunnel
 
 Result = TypeVar("Result")
 
@@ -291,16 +293,10 @@ class SshSource(ReconnectingSource):
         """To the last one of `levels`; the hop before forwards the connection if it can."""
         user, address, port = ssh_address(levels[-1])
         connection = self._connection
-        tunnel = None
-        if levels[-1].kind != "ssh" or len(levels) > 1 or not connection.hops:
-            from nictop.wire.guests.tunnel import Tunnel
-
-            tunnel = Tunnel(self._target.name, levels)
-            connection.tunnels.append(tunnel)
-            await tunnel.open(connection.carrier)
+        is_tunnelled = levels[-1].kind != "ssh" or len(levels) > 1 or not connection.hops
         await connect_guest(
             connection,
-            tunnel,
+            partial(self._open_tunnel, connection, levels) if is_tunnelled else None,
             guest_target(self._target, levels[-1].kind, user, address, port),
             self._answers,
             self._policy,
@@ -308,6 +304,14 @@ class SshSource(ReconnectingSource):
             report=self._stages.report,
             budget=self._budget,
         )
+
+    async def _open_tunnel(self, connection: Connection, levels: tuple[Level, ...]) -> Tunnel:
+        from nictop.wire.guests.tunnel import Tunnel
+
+        tunnel = Tunnel(self._target.name, levels)
+        connection.tunnels.append(tunnel)
+        await tunnel.open(connection.carrier)
+        return tunnel
 
     async def _started(self, rights: Rights) -> RemoteProbe | EsxiProbe:
         if self._is_esxi and self._levels:

@@ -24,7 +24,16 @@ from tests.support.items import Item, has_record, items_until, next_state
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, disable_ssh_timeouts, public_key, skip_without_sshd
-from tests.wire.guests.reaching import failure, following, here, inventory, link_names, sshd, there
+from tests.wire.guests.reaching import (
+    QUICK,
+    failure,
+    following,
+    here,
+    inventory,
+    link_names,
+    sshd,
+    there,
+)
 
 __all__ = ["sshd"]
 
@@ -115,6 +124,27 @@ async def test_ssh_from_this_machine_through_a_namespace(
     found, _ = await inventory(source)
     assert link_names(found) == {"lo", "inside0", "inside1"}
     wait_until(lambda: not inner.sessions())
+
+
+async def test_new_host_key_of_a_guest_behind_a_namespace(
+    sshd: Sshd, inner: Sshd, namespace: Namespace
+) -> None:
+    """It is accepted by a second connection, whose process is another one, and stored."""
+    inner.authorized.write_text(public_key(sshd.key) + "\n")
+    way = f"netns:{namespace.name}/ssh:{inner.user}@{inner.address}:{inner.port}"
+    source = SshSource(
+        sshd.target(label="kvm1"),
+        0.1,
+        levels=parse_levels(way),
+        host_keys="accept-new",
+        retry=QUICK,
+    )
+    async with following(source) as items:
+        received = await items_until(items, has_record("inventory"))
+    assert not [one for one in received if isinstance(one, SourceState) and one.state == "lost"]
+    found, _ = await inventory(there(sshd, way))
+    assert link_names(found) == {"lo", "inside0", "inside1"}
+    wait_until(lambda: not inner.sessions() and not sshd.sessions())
 
 
 @pytest.mark.parametrize(

@@ -242,6 +242,19 @@ async def test_accepting_new_keys_appends_to_the_file(tmp_path: Path, before: st
     assert written == [*before.splitlines(), f"host {public(ONE)}"]
 
 
+@pytest.mark.parametrize("before", ["", line(hashed("other", b"salt"), TWO)])
+async def test_key_of_a_guest_over_vsock_is_stored(tmp_path: Path, before: str) -> None:
+    """Under the name that systemd-ssh-proxy(1) gives it; hashed where other names are."""
+    file = tmp_path / "known_hosts"
+    file.write_text(before)
+    await keys(file, policy="accept-new").judge("vsock/3", 22, ONE)
+    assert before or file.read_text() == f"vsock/3 {public(ONE)}\n"
+    assert keys(file).known("vsock/3", 22).keys == (ONE,)
+    assert keys(file).known("vsock/4", 22).keys == ()
+    await keys(file, policy="accept-new").judge("../x", 22, ONE)
+    assert "../x" not in file.read_text()
+
+
 async def test_names_are_hashed_in_a_file_with_hashed_names(tmp_path: Path) -> None:
     file = tmp_path / "known_hosts"
     file.write_text(line(hashed("other", b"salt"), TWO))

@@ -184,7 +184,7 @@ class RunScreen(RunPage):
             sentences.append(("verdict", verdict.sentence))
         return sentences
 
-    def waiting(self) -> RunWaiting:
+    def waiting(self) -> RunWaiting | None:
         traffic = self.nictop.traffic
         stages = [
             _done_stage(text, seconds, traffic.untested.get(number, ""))
@@ -197,6 +197,9 @@ class RunScreen(RunPage):
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."
             return RunWaiting(title, "", stages, [*traffic.typed, last])
+        result = self._result_of_run
+        if result is not None and result.failure is None and not traffic.trouble:
+            return None  # only its rate is not known: the chart says so
         reason, _, advice = traffic.trouble.partition("; ")
         failure = f"Test failed: {reason}" if reason else self.failure_text()
         hint = f"Hint: {advice}" if advice else ""

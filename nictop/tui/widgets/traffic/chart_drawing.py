@@ -414,10 +414,15 @@ class Drawing:
         self.canvas.write(layout.left + 1, layout.heads + max(0, rows - 1) // 2, narrow, "title")
 
 
+NO_RATE = "no rate: no NIC was chosen, or its bytes were not counted"
+
+
 def _waiting_text(run_view: RunView) -> str:
     result = run_view.result
     if result is not None and result.failure is not None:
         return result.failure.sentence
+    if result is not None and run_view.plan.is_of_one_host:
+        return NO_RATE
     return run_view.stage or "no data received"
 
 

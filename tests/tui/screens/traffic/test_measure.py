@@ -254,6 +254,31 @@ async def test_test_that_a_host_without_a_login_cannot_have() -> None:
         assert "a foreign server is one of iperf3: it has no test rr" in words_of(runs)
 
 
+async def test_command_without_a_chosen_nic_was_measured(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only its rate is not known: CPU and exit status are."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    request = RunRequest("a", "a", test="workload", workload="sleep 1.2", time=30)
+    async with two_hosts(NARROW, options=("--allow-workload",)) as runs:
+        runs.spaces["a"].run(["ip", "link", "set", "nictopt", "down"])
+        links = runs.nictop.hosts.by_name["a"]
+        await runs.until(
+            lambda: (
+                not any(
+                    link.carrier for link in links.snapshot.links.values() if link.name == "nictopt"
+                )
+            )
+        )
+        assert runs.nictop.traffic.start(request)
+        runs.app.push_screen(RunScreen())
+        await runs.until(lambda: bool(runs.nictop.traffic.ended))
+        await runs.until(lambda: "exit status 0" in runs.run_text())
+        text = "\n".join(runs.drawn())
+        assert "no rate: no NIC was chosen" in text
+        assert "Nothing was measured" not in text and "✖ reading" not in text
+
+
 async def test_command_that_is_not_one_line_is_refused_while_it_is_typed() -> None:
     async with two_hosts() as runs:
         await runs.open_form()
