@@ -2,8 +2,10 @@
 figures.
 
 lab.tar.gz: between two guests, emulated without acceleration: the figures are those of the machine
-below them. recipes.tar.gz: recipes 1, 2 and 5 of docs/experiments.md between the same guests, of
-which igb is the passed-through NIC, and a block device of one is read by the other over NBD. self-test.tar.gz: ``nictop traffic --self-test`` between two network namespaces, with
+below them. recipes.tar.gz: the recipes of docs/experiments.md between the same guests, of which
+igb is the passed-through NIC, a block device of one is read by the other over NBD, and 1000 files
+are copied by rsync to a daemon (without the path of the ssh_config in the set-up command).
+self-test.tar.gz: ``nictop traffic --self-test`` between two network namespaces, with
 ``--test rr --time 20`` (self-test-rr); with ``--test loaded`` and a qdisc on the client, ``tbf rate
 100mbit burst 32k limit 600k`` (self-test-loaded); with ``--mss 1300`` and MTU 1400 on the server
 (self-test-mtu).

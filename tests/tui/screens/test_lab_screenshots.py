@@ -58,7 +58,11 @@ async def test_a_run_between_guests_is_proven_and_looks_like_its_picture(
 
 
 @pytest.mark.parametrize(
-    ("archive", "label"), [("lab", "mss"), ("recipes", "full"), ("recipes", "sriov")]
+    ("archive", "label"),
+    [
+        ("lab", "mss"),
+        *(("recipes", label) for label in ("full", "sriov", "cost", "files")),
+    ],
 )
 async def test_a_comparison_between_guests_looks_like_its_picture(
     archive: str, label: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

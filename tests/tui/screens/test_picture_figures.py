@@ -155,12 +155,19 @@ def comparison(lines: Sequence[str]) -> Claims:
     set-ups."""
     text = one_line(lines)
     verdicts = found(
-        r"= " + NUMBER + r"× of .*?\(([-+]\d+) %, 95 % CI " + NUMBER + "–" + NUMBER, text
+        r"= "
+        + NUMBER
+        + r"× (?:the ([A-Za-z]+) )?of .*?\(([-+]\d+) %, 95 % CI "
+        + NUMBER
+        + "–"
+        + NUMBER,
+        text,
     )
-    for ratio, percent, low, high in verdicts:
+    for ratio, other_figure, percent, low, high in verdicts:
         yield f"{ratio}×", float(low) <= float(ratio) <= float(high)
         yield f"{percent} %", abs(100 * (float(ratio) - 1) - int(percent)) <= 1
-        rows = found(r"[ ]([AB]) (?:[┄●◆ ]|\d(?=┄))+ " + RATE + r" \d+ runs", "\n".join(lines))
+        unit = NUMBER + "()( s| cores)" if other_figure else RATE
+        rows = found(r"[ ]([AB]) (?:[┄●◆ ]|\d(?=┄))+ " + unit + r" \d+ runs", "\n".join(lines))
         medians = {row[0]: value(row[1], row[2]) for row in rows}
         yield (
             f"medians of {ratio}×",

@@ -59,6 +59,12 @@ FIGURE_LABELS: dict[MeasureName, str] = {
     "loaded p50": "load p50",
     "loaded p99": "load p99",
     "cpu": "CPU",
+    "duration": "duration",
+    "rate": "NIC rate",
+    "value": "figure",
+    "smaller value": "figure",
+    "cpu per gigabit": "CPU/Gb/s",
+    "storage": "storage",
 }
 LABEL_CELLS, VALUE_CELLS = 11, 19
 """Cells of ``goodput A``, and of the figures behind a bar."""

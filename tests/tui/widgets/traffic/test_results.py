@@ -15,9 +15,15 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.runs.sentences import cost_text as sentence_of_cost
 from nictop.traffic.failures import Failure
 from nictop.traffic.plan.validation import ExperimentKind
+from nictop.traffic.results.measures import MEASURES
 from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.selection import StoredRun
-from nictop.tui.widgets.traffic.comparison_view import axis_ticks, draw_comparison
+from nictop.tui.widgets.traffic.comparison_view import (
+    FIGURE_LABELS,
+    LABEL_CELLS,
+    axis_ticks,
+    draw_comparison,
+)
 from nictop.tui.widgets.traffic.results_list import (
     COLUMNS,
     MIN_LABEL_CELLS,
@@ -451,3 +457,17 @@ def test_cpu_cost_is_not_extrapolated_from_a_slow_run() -> None:
     assert sentence_of_cost(load("a")).startswith(
         "a: 0.60 of 4 cores busy on average, 0.10 core per"
     )
+
+
+@pytest.mark.parametrize("label", ["files", "cost", "sriov", "full"])
+@pytest.mark.parametrize("width", [78, 118])
+def test_comparisons_of_real_runs_are_drawn(label: str, width: int) -> None:
+    """Also of commands, whose figures are others: the recipes of docs/experiments.md."""
+    a, b = set_ups(kept_runs("recipes")[label])
+    lines = draw_comparison(a, b, width)
+    assert all(sum(cells(text) for text, _ in line) <= width for line in lines)
+
+
+def test_every_figure_has_a_label_that_fits() -> None:
+    assert FIGURE_LABELS.keys() == MEASURES.keys()
+    assert all(0 < len(label) <= LABEL_CELLS - 3 for label in FIGURE_LABELS.values())
