@@ -27,10 +27,13 @@ Action = tuple[str, ...]
 MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}", re.ASCII)
 SYSCTL = re.compile(r"(net\.core\.[a-z_]+)=([0-9]+)", re.ASCII)
 SETTING = re.compile(
-    r"[+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|"
+    r"[-+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|"
     r"combined|rx|tx)"
 )
 """What is followed by a place to fill in. Behind any other word the same text is a name."""
+
+ADDRESS_COMMANDS = (("ip", "address", "add"), ("ip", "address", "del"))
+"""Words that an address follows, and never a name."""
 
 
 @dataclass(frozen=True)
@@ -131,10 +134,12 @@ def _sysctl_action(setting: str) -> Action:
 
 
 def _is_blank(action: Action, index: int) -> bool:
-    """Whether a word is a place to fill in: the value of a setting."""
-    if index < 2 or SETTING.fullmatch(action[index - 1]) is None:
+    """Whether a word is a place to fill in: the value of a setting, or an address."""
+    if PLACEHOLDER.fullmatch(action[index]) is None:
         return False
-    return PLACEHOLDER.fullmatch(action[index]) is not None
+    if action[:index] in ADDRESS_COMMANDS:
+        return True
+    return index >= 2 and SETTING.fullmatch(action[index - 1]) is not None
 
 
 def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
@@ -157,6 +162,22 @@ def _filled(action: Action, values: Mapping[str, str]) -> Action:
     for place, name in _blank_names(action).items():
         words[place] = values.get(name, words[place])
     return tuple(words)
+
+
+def filled_fix(fix: Fix, values: Mapping[str, str]) -> Fix:
+    """The fix with `values` (name without brackets → text) filled in, also in the commands that
+    undo it."""
+    return replace(
+        fix,
+        commands=tuple(_filled_step(step, values) for step in fix.commands),
+        undo=tuple(_filled_step(step, values) for step in fix.undo),
+    )
+
+
+def _filled_step(step: Step, values: Mapping[str, str]) -> Step:
+    if not isinstance(step, Command):
+        return step
+    return replace(step, argv=_filled(step.argv, values))
 
 
 def with_values(steps: Iterable[Step], values: Mapping[str, str]) -> tuple[Step, ...]:

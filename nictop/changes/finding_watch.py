@@ -79,7 +79,7 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     known = tuple(hosts)
     diagnosis, counted = diagnose_tracked(known, [rule])
     for found in diagnosis.findings:
-        if (found.host, found.subject) == (finding.host, finding.subject):
+        if found.identity == finding.identity:
             return Verdict(False), counted
     for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):

@@ -20,11 +20,12 @@ from nictop.changes.actions import (
     fill,
     with_values,
 )
+from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
-from tests.support.findings import commands, step_texts
+from tests.support.findings import commands, finding, step_texts
 from tests.support.hostile import WORDS as HOSTILE
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -334,3 +335,46 @@ def test_values_are_put_into_commands_that_are_only_shown() -> None:
         "echo '<MAC>' > /sys/class/net/ens4/address",
         "virsh dumpxml 'it'\"'\"'s' | grep '<MAC>'",
     ]
+
+
+@pytest.mark.parametrize("verb", ["add", "del"])
+def test_an_address_of_a_link_is_filled_in(verb: str) -> None:
+    line = f"ip address {verb} '<ADDRESS/PREFIX>' dev ens4"
+    filled = fill(actions(line), {"ADDRESS/PREFIX": "2001:db8::1/64"})
+    assert filled == Actions((("ip", "address", verb, "2001:db8::1/64", "dev", "ens4"),))
+    named = command("ip", "address", verb, "<ADDRESS/PREFIX>", "dev", "<MAC>")
+    open_ = actions_of(here(named))
+    assert isinstance(open_, Actions) and open_.blanks == ("ADDRESS/PREFIX",)
+
+
+def test_what_undoes_a_fix_is_filled_in_with_it() -> None:
+    """And what only looks like a placeholder stays."""
+    undo = (
+        command("ip", "address", "del", "<ADDRESS/PREFIX>", "dev", "ens4"),
+        command("nmcli", "con", "mod", "<ADDRESS/PREFIX>", "-ipv4.addresses", "<ADDRESS/PREFIX>"),
+        *commands("ip address add 192.0.2.1/24 dev ens4"),
+    )
+    add = commands("ip address add '<ADDRESS/PREFIX>' dev ens4")
+    fix = Fix("here", "a title", add, False, undo)
+    job = ChangeJob.of_finding(finding(fixes=(fix,)), fix)
+    filled = job.with_values({"ADDRESS/PREFIX": "192.0.2.2/24"})
+    assert step_texts(filled.fix.commands) == ["ip address add 192.0.2.2/24 dev ens4"]
+    assert filled.spec(()).undo == (
+        "ip address del 192.0.2.2/24 dev ens4",
+        "nmcli con mod '<ADDRESS/PREFIX>' -ipv4.addresses 192.0.2.2/24",
+        "ip address add 192.0.2.1/24 dev ens4",
+    )
+
+
+def test_fixes_that_set_an_address_can_be_filled_in_and_applied() -> None:
+    """Without a route that is lost with the old address."""
+    checked = set()
+    for _, found in findings_of_cases():
+        for fix in found.fixes:
+            words = " ".join(step_texts((*fix.commands, *fix.undo)))
+            if fix.where != "here" or "<ADDRESS/PREFIX>" not in words or " route " in words:
+                continue
+            meant = actions_of(fix)
+            assert isinstance(meant, Actions) and meant.blanks == ("ADDRESS/PREFIX",), fix
+            checked.add(found.rule)
+    assert {"nothing_configures_the_nic", "ip_address_is_on_two_hosts"} <= checked
