@@ -97,3 +97,20 @@ def test_another_finding_of_the_rule_about_the_same_nic_is_not_taken_for_it() ->
     assert found is not None and found.item == ipv6.item
     before, unread = Diagnosis((ipv4, ipv6), ()), Diagnosis((), (), ("another",))
     assert with_unchecked(unread, before, [ipv4.host]).unchecked == (ipv4, ipv6)
+
+
+def test_a_finding_of_two_hosts_does_not_go_by_the_order_of_the_hosts() -> None:
+    """All rules that compare, about all hosts of all cases: after a change the host of the finding
+    is read first, wherever it was in the list."""
+    compared = set()
+    for path in FILES:
+        rule = RULES[path.stem]
+        for hosts in hosts_of(path):
+            if len(hosts) < 2 or not rule.compares_hosts:
+                continue
+            for found in diagnose(hosts, [rule]).findings:
+                own = next(host for host in hosts if host.name == found.host)
+                others = [host for host in hosts if host is not own]
+                assert verdict(found, [own, *others])[0] == Verdict(False), path.stem
+                compared.add(rule.name)
+    assert {"ip_address_is_on_two_hosts", "machine_id_is_cloned"} <= compared

@@ -7,7 +7,7 @@ import argparse
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from nictop.changes.finding_watch import diagnose_tracked
+from nictop.changes.finding_watch import diagnose_tracked, host_orders
 from nictop.cli.progress_line import waiting_line
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.connect import connect
@@ -52,9 +52,14 @@ def one_finding(
 ) -> Finding:
     """The finding of a rule about a host, by its subject or its item. NictopError if there is none,
     or if there are several."""
-    diagnosis = diagnose([host.facts, *(session.facts for session in beside)])
-    of_host = [finding for finding in diagnosis.findings if finding.host == host.name]
-    of_rule = [finding for finding in of_host if finding.rule == rule]
+    others = [session.facts for session in beside]
+    of_rule: list[Finding] = []
+    for hosts in host_orders([host.facts, *others], host.name):
+        diagnosis = diagnose(hosts)
+        of_host = [finding for finding in diagnosis.findings if finding.host == host.name]
+        of_rule = [finding for finding in of_host if finding.rule == rule]
+        if of_rule:
+            break
     chosen = [
         finding for finding in of_rule if subject in (None, finding.subject, finding.item or None)
     ]
@@ -62,7 +67,7 @@ def one_finding(
         return chosen[0]
     name = clean(host.name)
     if not of_rule:
-        raise _no_finding(diagnosis, rule, name)
+        raise _no_finding(diagnosis, rule, name, is_alone=not others)
     if subject is not None and not chosen:
         about = f"about {clean(subject)} on {name}, but about {_listed(of_rule)}"
         raise NictopError(f"{rule} has no finding {about}")
@@ -78,13 +83,13 @@ def _listed(findings: Sequence[Finding]) -> str:
     return ", ".join(clean(subject) or "the host itself" for subject in subjects)
 
 
-def _no_finding(diagnosis: Diagnosis, rule: str, name: str) -> NictopError:
+def _no_finding(diagnosis: Diagnosis, rule: str, name: str, *, is_alone: bool) -> NictopError:
     """Why a rule has no finding on a host."""
     for skipped in diagnosis.skipped:
         if skipped.rule == rule and skipped.reason:
             return NictopError(f"{rule} was skipped on {name}: {clean(skipped.reason)}")
     hint = f"see nictop check {name}"
-    if RULES[rule].compares_hosts:
+    if RULES[rule].compares_hosts and is_alone:
         hint = "this rule compares hosts: add others with --with HOST"
     return NictopError(f"{rule} has no finding on {name}", hint)
 
