@@ -20,7 +20,7 @@ LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
 """Longest prefix of a subnet with several hosts."""
 REMOVED_FIRST_NOTE = (
     "The address is removed for a moment: IPv6 takes an address only once, whatever its prefix "
-    "length."
+    "length. Routes that prefer it as their source (src) lose that."
 )
 
 
@@ -193,7 +193,8 @@ def _exchange(place: NetworkPlace, old: str, new: str) -> tuple[Command, Command
     IPv4 takes the address with both lengths, so that the link is never without it and its routes
     stay. IPv6 takes an address once, whatever its prefix length (EEXIST, "address already
     assigned"): net/ipv6/addrconf.c ipv6_add_addr_hash(). With it goes the route to its subnet,
-    which returns; routes via a gateway stay: ipv6_del_addr(), cleanup_prefix_route()."""
+    which returns; routes via a gateway stay: ipv6_del_addr(), cleanup_prefix_route(),
+    rt6_remove_prefsrc()."""
     device = ("dev", place.link.name)
     add = command("ip", "address", "add", new, *device)
     drop = command("ip", "address", "del", old, *device)
