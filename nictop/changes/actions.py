@@ -18,6 +18,7 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import Operation, refuse_repetitions
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote
 from nictop.rules.wording import where_text
@@ -66,17 +67,24 @@ def actions_of(fix: Fix) -> Actions | ManualOnly:
         return ManualOnly("it has no command")
     actions: list[Action] = []
     blanks: dict[str, None] = {}
+    complete: list[Operation] = []
     for step in fix.commands:
         try:
             action = _action(step)
             names = _blank_names(action)
-            _check_action(action, names)
+            operation = _example_operation(action, names)
         except ValueError as error:
             return ManualOnly(f"{step}: {_manual_reason(step) or error}")
         except NotFillable as error:
             return ManualOnly(error.message)
         actions.append(action)
         blanks |= dict.fromkeys(names.values())
+        if not names:
+            complete.append(operation)
+    try:
+        refuse_repetitions(complete)
+    except ValueError as error:
+        return ManualOnly(f"{error}, which nictop cannot roll back")
     return Actions(tuple(actions), tuple(blanks))
 
 
@@ -89,14 +97,14 @@ def _blank_names(action: Action) -> dict[int, str]:
     return {place: word[1:-1] for place, word in enumerate(action) if _is_blank(action, place)}
 
 
-def _check_action(action: Action, names: Mapping[int, str]) -> None:
-    """Raises ValueError if the grammar of the probe does not take it, with examples filled in."""
+def _example_operation(action: Action, names: Mapping[int, str]) -> Operation:
+    """With examples filled in. Raises ValueError if the grammar of the probe does not take it."""
     words = list(action)
     for place, name in names.items():
         if name not in BLANKS:
             raise NotFillable(f"the value of <{name}> is unknown")
         words[place] = BLANKS[name].example
-    parse_action(tuple(words))
+    return parse_action(tuple(words))
 
 
 def _manual_reason(step: Step) -> str:

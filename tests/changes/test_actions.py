@@ -23,6 +23,7 @@ from nictop.changes.actions import (
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import refuse_repetitions
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
 from tests.support.findings import commands, finding, step_texts
@@ -78,6 +79,8 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
             examples = {name: BLANKS[name].example for name in meant.blanks}
             filled = fill(meant, examples)
             assert not filled.blanks
+            if not meant.blanks:  # an example may be the value of the case
+                refuse_repetitions(map(parse_action, filled.actions))
             for words in filled.actions:
                 assert parse_action(words).words
             done.add(found.rule)
@@ -186,6 +189,12 @@ def test_other_places_and_no_commands() -> None:
         == "it must be run on vm2"
     )
     assert why(Fix("here", "t", ())) == "it has no command"
+
+
+def test_what_the_host_would_refuse_is_not_offered() -> None:
+    """An address that is removed and added again: what undoes it would depend on the order."""
+    again = commands("ip addr del 2001:db8::10/64 dev ens4", "ip addr add 2001:db8::10/64 dev ens4")
+    assert "two actions set 2001:db8::10/64 of ens4" in why(here(*again))
 
 
 def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
