@@ -1,7 +1,9 @@
-"""The next or previous event in a recording: a new finding, or the start of a traffic run.
+"""The next or previous event in a recording: a new finding, a link that changed, or the start of a
+traffic run.
 
-The rules are evaluated every `STEP_SECONDS` of the recording; each step costs one diagnosis, and
-the search may be cancelled between two steps. Results are not cached.
+The rules are evaluated every `STEP_SECONDS` of the recording, and at its end; each step costs one
+diagnosis, and the search may be cancelled between two steps. What came and went between two of them
+is not found; changes of links are, at their own time. Results are not cached.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
+from nictop.model.text.words import IFF_UP
 from nictop.model.window import RATES_WINDOW_SECONDS
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import Line, Link, LinkChange
 from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
 from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
@@ -92,9 +96,10 @@ def _runs(recording: Recording) -> list[RecordingEvent]:
 async def new_findings(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
-    """Warnings and critical findings that exist at a step and not at the step before it; the steps
-    are those from the last one up to `since` to the last one up to `until`. Those before which
-    nothing was recorded are left out: there may be years of them."""
+    """Changes of links, and warnings and critical findings that exist at a step and not at the step
+    before it; the steps are those from the last one up to `since` to the last one up to `until`,
+    and that time itself. Those before which nothing was recorded are left out: there may be years
+    of them."""
     time = max(recording.begin, _step_time(recording, since))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
     before: frozenset[FindingIdentity] | None = None
@@ -103,6 +108,8 @@ async def new_findings(
         await asyncio.sleep(0)
         for host in hosts:
             await host.read_until(time)
+        for event in sorted(_taken_changes(hosts), key=lambda event: event.time):
+            yield event
         serious = await _serious_findings([host.session for host in hosts])
         if before is not None:
             new = [finding for key, finding in serious.items() if key not in before]
@@ -111,7 +118,38 @@ async def new_findings(
                 yield RecordingEvent(time, "\n".join(texts))
         before = frozenset(serious)
         next_time = min(host.next_time for host in hosts)
-        time = max(time + STEP_SECONDS, _step_time(recording, next_time))
+        if time >= until:
+            return
+        step = until
+        if next_time < until:
+            step = max(time + STEP_SECONDS, _step_time(recording, next_time))
+        time = min(step, until)
+
+
+def _taken_changes(hosts: Iterable[_RecordedHost]) -> list[RecordingEvent]:
+    """Those since the last call."""
+    found: list[RecordingEvent] = []
+    for host in hosts:
+        found += host.changes
+        host.changes = []
+    return found
+
+
+def change_text(known: Link | None, change: LinkChange) -> str:
+    """``ens224: lost its carrier``; "": nothing of that is new. `known`: the link before."""
+    name = clean(change.name)
+    if change.gone:
+        return f"{name}: gone"
+    if known is None:
+        return f"{name}: new"
+    was_up, is_up = bool(known.flags & IFF_UP), bool(change.flags & IFF_UP)
+    if was_up != is_up:
+        return f"{name}: set {'up' if is_up else 'down'}"
+    if is_up and known.carrier != change.carrier and change.carrier is not None:
+        return f"{name}: {'got' if change.carrier else 'lost'} its carrier"
+    if known.mtu != change.mtu:
+        return f"{name}: MTU {known.mtu} → {change.mtu}"
+    return ""
 
 
 async def _serious_findings(sessions: Iterable[HostSession]) -> dict[FindingIdentity, Finding]:
@@ -144,6 +182,8 @@ class _RecordedHost:
         self._reader: HostReader | None = None
         self._next: RecordedItem | None = None
         self._used, self._cpu = 0.0, 0.0
+        self.changes: list[RecordingEvent] = []
+        """Of its links, since they were taken."""
 
     @property
     def next_time(self) -> float:
@@ -165,8 +205,19 @@ class _RecordedHost:
                 self._next = recorded
                 return
             self._next = None
+            self._note_change(recorded)
             if recorded.received is not None:
                 self.session.process(recorded.received, recorded.time)
+
+    def _note_change(self, recorded: RecordedItem) -> None:
+        change = recorded.item.link_change if isinstance(recorded.item, Line) else None
+        snapshot = self.session.snapshot
+        if change is None or snapshot.inventory is None:
+            return
+        text = change_text(snapshot.links.get(change.ifindex), change)
+        if text:
+            event = RecordingEvent(recorded.time, f"{clean(self._name)}: {text}")
+            self.changes.append(event)
 
     async def _first_reader(self) -> HostReader:
         while True:

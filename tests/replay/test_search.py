@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.records import Line
+from nictop.probe.records import Line, LinkChange
 from nictop.recording.reader import Recording
 from nictop.replay.search import STEP_SECONDS, event_after, event_before
 from nictop.wire.source import SourceState
@@ -68,6 +68,45 @@ async def test_the_next_and_the_one_before(path: Path) -> None:
         assert await event_before(recording, recording.end, not_told) == second
         assert await event_before(recording, second.time, not_told) == first
         assert await event_before(recording, first.time, not_told) is None
+
+
+def changed(time: float, **fields: object) -> TimedItem:
+    known = LinkChange(0.0, 2, False, "ens224", "up", True, 0x1043, 1500)
+    return "vm1", Line(link_change=replace(known, time=time, **fields)), time  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def changing(tmp_path: Path) -> Path:
+    items = told_of("vm1", -1.0)
+    items += [
+        changed(1100.0),
+        changed(1120.2, carrier=False),
+        changed(1120.5),
+        changed(1130.0, mtu=1380),
+        changed(1298.9, flags=0x1002, carrier=False),
+    ]
+    made = tmp_path / "b.nictop"
+    write_recording(made, sorted(items, key=lambda item: item[2]))
+    return made
+
+
+async def test_changes_of_links_are_found_at_their_time(changing: Path) -> None:
+    """Also those that last less than a step, and the last ones of the recording."""
+    found = []
+    with Recording.open(str(changing)) as recording:
+        at = recording.begin
+        while (event := await event_after(recording, at, not_told)) is not None:
+            found.append((event.time, event.sentence))
+            at = event.time
+        back = await event_before(recording, 1130.0, not_told)
+    assert found == [
+        (1100.0, "vm1: ens224: new"),
+        (1120.2, "vm1: ens224: lost its carrier"),
+        (1120.5, "vm1: ens224: got its carrier"),
+        (1130.0, "vm1: ens224: MTU 1500 → 1380"),
+        (1298.9, "vm1: ens224: set down"),
+    ]
+    assert back is not None and back.time == 1120.5
 
 
 async def test_it_says_how_far_it_is_and_can_be_ended(path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from nictop.hosts.specification import RECORDED, Host
 from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.replay.run_index import RunMarks, run_marks
-from nictop.replay.search import RecordingEvent, event_after, event_before
+from nictop.replay.search import STEP_SECONDS, RecordingEvent, event_after, event_before
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
@@ -317,7 +317,7 @@ class Replay:
 
         def show(moment: float) -> None:
             at = wall_clock_text(recording.wall_time(moment))
-            self._searching = f"searching for the {which} finding or test: {at}, esc cancels"
+            self._searching = f"searching for the {which} event: {at}, esc cancels"
             self.changed.publish()
 
         found: RecordingEvent | None = None
@@ -328,7 +328,11 @@ class Replay:
             self._searching = ""
             self.changed.publish()
         if found is None:
-            self._notify(f"There is no {which} one in this recording.", "Findings and runs")
+            self._notify(
+                f"No {which} warning, critical finding, change of a link or test was found. "
+                f"Findings are looked for every {STEP_SECONDS:g} s.",
+                "In this recording",
+            )
             return
         self.seek(found.time)
         self._notify(found.sentence, wall_clock_text(recording.wall_time(found.time)))
