@@ -18,6 +18,7 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import Operation, refuse_repetitions
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import PLACEHOLDER, Command, ManualStep, Step, echo, shell_quote
 from nictop.rules.wording import where_text
@@ -27,10 +28,13 @@ Action = tuple[str, ...]
 MAC = re.compile(r"[0-9a-fA-F]{2}(?::[0-9a-fA-F]{2}){5}", re.ASCII)
 SYSCTL = re.compile(r"(net\.core\.[a-z_]+)=([0-9]+)", re.ASCII)
 SETTING = re.compile(
-    r"[+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|"
+    r"[-+]?(?:ipv[46]\.(?:addresses|gateway|dns|route-metric)|connection\.interface-name|mac|mtu|"
     r"combined|rx|tx)"
 )
 """What is followed by a place to fill in. Behind any other word the same text is a name."""
+
+ADDRESS_COMMANDS = (("ip", "address", "add"), ("ip", "address", "del"))
+"""Words that an address follows, and never a name."""
 
 
 @dataclass(frozen=True)
@@ -63,17 +67,24 @@ def actions_of(fix: Fix) -> Actions | ManualOnly:
         return ManualOnly("it has no command")
     actions: list[Action] = []
     blanks: dict[str, None] = {}
+    complete: list[Operation] = []
     for step in fix.commands:
         try:
             action = _action(step)
             names = _blank_names(action)
-            _check_action(action, names)
+            operation = _example_operation(action, names)
         except ValueError as error:
             return ManualOnly(f"{step}: {_manual_reason(step) or error}")
         except NotFillable as error:
             return ManualOnly(error.message)
         actions.append(action)
         blanks |= dict.fromkeys(names.values())
+        if not names:
+            complete.append(operation)
+    try:
+        refuse_repetitions(complete)
+    except ValueError as error:
+        return ManualOnly(f"{error}, which nictop cannot roll back")
     return Actions(tuple(actions), tuple(blanks))
 
 
@@ -86,14 +97,14 @@ def _blank_names(action: Action) -> dict[int, str]:
     return {place: word[1:-1] for place, word in enumerate(action) if _is_blank(action, place)}
 
 
-def _check_action(action: Action, names: Mapping[int, str]) -> None:
-    """Raises ValueError if the grammar of the probe does not take it, with examples filled in."""
+def _example_operation(action: Action, names: Mapping[int, str]) -> Operation:
+    """With examples filled in. Raises ValueError if the grammar of the probe does not take it."""
     words = list(action)
     for place, name in names.items():
         if name not in BLANKS:
             raise NotFillable(f"the value of <{name}> is unknown")
         words[place] = BLANKS[name].example
-    parse_action(tuple(words))
+    return parse_action(tuple(words))
 
 
 def _manual_reason(step: Step) -> str:
@@ -131,10 +142,12 @@ def _sysctl_action(setting: str) -> Action:
 
 
 def _is_blank(action: Action, index: int) -> bool:
-    """Whether a word is a place to fill in: the value of a setting."""
-    if index < 2 or SETTING.fullmatch(action[index - 1]) is None:
+    """Whether a word is a place to fill in: the value of a setting, or an address."""
+    if PLACEHOLDER.fullmatch(action[index]) is None:
         return False
-    return PLACEHOLDER.fullmatch(action[index]) is not None
+    if action[:index] in ADDRESS_COMMANDS:
+        return True
+    return index >= 2 and SETTING.fullmatch(action[index - 1]) is not None
 
 
 def fill(actions: Actions, values: Mapping[str, str]) -> Actions:
@@ -157,6 +170,22 @@ def _filled(action: Action, values: Mapping[str, str]) -> Action:
     for place, name in _blank_names(action).items():
         words[place] = values.get(name, words[place])
     return tuple(words)
+
+
+def filled_fix(fix: Fix, values: Mapping[str, str]) -> Fix:
+    """The fix with `values` (name without brackets → text) filled in, also in the commands that
+    undo it."""
+    return replace(
+        fix,
+        commands=tuple(_filled_step(step, values) for step in fix.commands),
+        undo=tuple(_filled_step(step, values) for step in fix.undo),
+    )
+
+
+def _filled_step(step: Step, values: Mapping[str, str]) -> Step:
+    if not isinstance(step, Command):
+        return step
+    return replace(step, argv=_filled(step.argv, values))
 
 
 def with_values(steps: Iterable[Step], values: Mapping[str, str]) -> tuple[Step, ...]:

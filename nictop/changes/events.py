@@ -120,6 +120,8 @@ class StepFailed:
     """Something failed; the host continues with the undo, if it can."""
 
     text: str
+    was_applied: bool = False
+    """All values had been read back before: it failed afterwards."""
 
 
 @dataclass(frozen=True)

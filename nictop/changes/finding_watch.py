@@ -6,7 +6,7 @@ reads counters needs some seconds of rates that were all measured after the chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -77,16 +77,31 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     if rule is None:
         return Verdict(False, f"unknown rule: {finding.rule}"), False
     known = tuple(hosts)
-    diagnosis, counted = diagnose_tracked(known, [rule])
-    for found in diagnosis.findings:
-        if (found.host, found.subject) == (finding.host, finding.subject):
-            return Verdict(False), counted
+    has_counted = False
+    for ordered in host_orders(known, finding.host):
+        diagnosis, counted = diagnose_tracked(ordered, [rule])
+        has_counted = has_counted or counted
+        if any(found.identity == finding.identity for found in diagnosis.findings):
+            return Verdict(False), has_counted
+        if not rule.compares_hosts:
+            break
     for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):
-            return Verdict(False, skipped.reason), counted
+            return Verdict(False, skipped.reason), has_counted
     if any(is_subject_gone(finding, host.snapshot) for host in known if host.name == finding.host):
-        return Verdict(False, f"{finding.subject} is gone"), counted
-    return Verdict(True), counted
+        return Verdict(False, f"{finding.subject} is gone"), has_counted
+    return Verdict(True), has_counted
+
+
+def host_orders(hosts: Sequence[HostFacts], name: str) -> Iterator[Sequence[HostFacts]]:
+    """The hosts with that of a finding first, and then with it last: of a fault that two hosts have
+    in the same way, a rule reports one of them by their order, and it is not known which order the
+    finding is from."""
+    own = [host for host in hosts if host.name == name]
+    others = [host for host in hosts if host.name != name]
+    yield (*own, *others)
+    if others:
+        yield (*others, *own)
 
 
 def diagnose_tracked(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:

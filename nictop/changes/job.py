@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from nictop.changes.actions import Action
+from nictop.changes.actions import Action, filled_fix
 from nictop.changes.events import GoalCheck
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Finding, Fix
 
 DEFAULT_KEEP_WITHIN = 30.0
@@ -60,6 +60,10 @@ class ChangeJob:
         return cls(
             finding.host, fix.title, finding.subject, fix, lasting_fixes(finding, fix), finding
         )
+
+    def with_values(self, values: Mapping[str, str]) -> ChangeJob:
+        """With the placeholders of its fix filled in: what it is logged and undone as."""
+        return replace(self, fix=filled_fix(self.fix, values))
 
     def lasting_job(self, fix: Fix) -> ChangeJob:
         """A job that applies one of `lasting`."""

@@ -92,7 +92,6 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("nmcli device set *", NOT_ROLLED_BACK),
     ("nmcli con mod *.routes *", ROUTES),
     ("nmcli con mod * 802-3-ethernet.cloned-mac-address *", OTHER_ADDRESS),
-    ("ip address add <*", "the new address must be filled in by hand"),
     ("ip link set *", NOT_ROLLED_BACK),
     ("bridge fdb *", NOT_ROLLED_BACK),
     ("ethtool -[!LGKCp]*", NOT_ROLLED_BACK),

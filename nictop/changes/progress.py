@@ -70,6 +70,8 @@ class ChangeProgress:
     """Errors, and why it is rolled back."""
     answer: str = ""
     """What a host that is connected again answers about the outcome; "": nothing yet."""
+    failure: StepFailed | None = None
+    """What has failed so far; None: nothing."""
     outcome: Outcome | None = None
     """None: it has not ended."""
     text: str = ""
@@ -148,10 +150,21 @@ class ChangeProgress:
                 text=event.text,
                 verified_at=event.at,
             )
+        failure = self.failure
+        if isinstance(event, StepFailed):
+            failure = _with_failure(failure, event)
         stages: dict[type, Stage] = {Undoing: "undoing", ConnectionLost: "disconnected"}
         stage = stages.get(type(event), self.stage)
         deadline = self.deadline if stage == "disconnected" else None
-        return replace(self, stage=stage, deadline=deadline, troubles=_with(self.troubles, event))
+        troubles = _with(self.troubles, event)
+        return replace(self, stage=stage, deadline=deadline, failure=failure, troubles=troubles)
+
+
+def _with_failure(known: StepFailed | None, event: StepFailed) -> StepFailed:
+    """Both texts, as the outcome has them."""
+    if known is None:
+        return event
+    return replace(known, text="; ".join(filter(None, (known.text, event.text))))
 
 
 def _with(

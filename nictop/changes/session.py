@@ -291,7 +291,7 @@ class ChangeSession:
             return [Undoing(line.text)]
         if line.kind == "failed":
             self._error = "; ".join(filter(None, (self._error, line.text)))
-            return [StepFailed(line.text)]
+            return [StepFailed(line.text, was_applied=self._deadline is not None)]
         if line.kind == "refused" and self._kept:
             return [ChangeEnded("unknown", line.text)]
         outcome = FINAL_OUTCOMES.get(line.kind)

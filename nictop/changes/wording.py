@@ -25,6 +25,7 @@ from nictop.changes.events import (
     ValuesChecked,
     Verdict,
 )
+from nictop.changes.progress import ChangeProgress
 from nictop.model.text.terminal import clean, wrap
 from nictop.model.text.units import local_time_text
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
@@ -207,13 +208,19 @@ def _verdict_text(event: Verdict) -> str:
     return f"finding still present{read_text(event.at)}"
 
 
+def failure_text(event: StepFailed) -> str:
+    """Of a step that failed, before the rollback."""
+    state = "failed" if event.was_applied else "not applied"
+    return f"{state}: {clean(event.text)}"
+
+
 EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     Prepared: lambda event: "",
     Applying: lambda event: "applying",
     ValuesChecked: _values_text,
     ReadBack: lambda event: "host still reachable",
     Undoing: _undoing_text,
-    StepFailed: lambda event: clean(event.text),
+    StepFailed: failure_text,
     ConnectionLost: lambda event: f"connection lost: {clean(event.text)}; {LOST_TEXT}",
     Reconnected: lambda event: reconnected_text(clean(event.text)),
     GoalCheck: _goal_text,
@@ -232,6 +239,21 @@ def outcome_text(outcome: Outcome, text: str, at: float | None = None) -> str:
     details = f": {text}" if text else ""
     when = verified_text(at) if outcome == "kept" else read_text(at)
     return f"{OUTCOME_TEXTS[outcome]}{details}{when}"
+
+
+def failure_before_rollback(progress: ChangeProgress) -> str:
+    """What has failed of a change that was rolled back since; "": nothing."""
+    if progress.outcome != "undone" or progress.failure is None:
+        return ""
+    return failure_text(progress.failure)
+
+
+def ending_text(progress: ChangeProgress) -> str:
+    """How a change ended, without `failure_before_rollback`."""
+    text = clean(progress.text)
+    if failure_before_rollback(progress) and progress.failure is not None:
+        text = text.removeprefix(clean(progress.failure.text)).removeprefix("; ")
+    return outcome_text(progress.outcome or "unknown", text, progress.verified_at)
 
 
 def log_lines(log: ChangeLog, cells: int) -> Iterator[str]:

@@ -25,6 +25,7 @@ from nictop.probe.records import Line, Link, LinkChange
 from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
 from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
+from nictop.rules.finding import FindingIdentity
 
 STEP_SECONDS = 5.0
 """Time between two diagnoses; steps are counted from the beginning of the recording."""
@@ -39,8 +40,6 @@ ProgressCallback = Callable[[float], None]
 """Called with the time of the recording that the search has reached."""
 MAX_NAMED_FINDINGS = 5
 """Findings of one time that are named."""
-FindingKey = tuple[str, str, str]
-"""(host, rule, subject) of a finding."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ async def new_findings(
     of them."""
     time = max(recording.begin, _step_time(recording, since))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
-    before: frozenset[FindingKey] | None = None
+    before: frozenset[FindingIdentity] | None = None
     while time <= until:
         progress(time)
         await asyncio.sleep(0)
@@ -153,24 +152,20 @@ def change_text(known: Link | None, change: LinkChange) -> str:
     return ""
 
 
-async def _serious_findings(sessions: Iterable[HostSession]) -> dict[FindingKey, Finding]:
+async def _serious_findings(sessions: Iterable[HostSession]) -> dict[FindingIdentity, Finding]:
     """Warnings and critical findings about the present state of hosts, by key."""
     facts = [session.facts for session in sessions if session.snapshot.inventory is not None]
     if not facts:
         return {}
     diagnosis, *_ = await diagnose_in_slices(facts)
     serious = [finding for finding in diagnosis.findings if finding.severity != "info"]
-    return {_key(finding): finding for finding in serious}
+    return {finding.identity: finding for finding in serious}
 
 
 def _step_time(recording: Recording, moment: float) -> float:
     return recording.begin + STEP_SECONDS * math.floor(
         (moment - recording.begin) / STEP_SECONDS + 1e-9
     )
-
-
-def _key(finding: Finding) -> FindingKey:
-    return finding.host, finding.rule, finding.subject
 
 
 def _finding_text(finding: Finding) -> str:

@@ -33,9 +33,8 @@ def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
 
 def reported_now(finding: Finding, diagnosis: Diagnosis) -> Finding | None:
     """The same finding in a newer diagnosis; None: it is not reported any more."""
-    about = (finding.rule, finding.host, finding.subject)
     for reported in diagnosis.findings:
-        if (reported.rule, reported.host, reported.subject) == about:
+        if reported.identity == finding.identity:
             return reported
     return None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from nictop.probe.light_dataclasses import dataclass
-from nictop.rules.finding import Finding, Skipped
+from nictop.rules.finding import Finding, FindingIdentity
 from nictop.rules.registry import Diagnosis
 
 ROUNDS = 2
@@ -15,9 +15,6 @@ comes and goes within seconds tells nobody anything."""
 
 MAX_KNOWN = 1000
 """Findings of a host that are remembered. While its check is skipped, a finding cannot go."""
-
-Identity = tuple[str, str, str]
-"""Host, rule, subject."""
 
 
 @dataclass(frozen=True)
@@ -46,16 +43,16 @@ class FindingChanges:
     there is reported once, with one of them, and is gone when the rule finds nothing."""
 
     def __init__(self) -> None:
-        self._known: dict[Identity, _Known] = {}
+        self._known: dict[FindingIdentity, _Known] = {}
         """Those seen last at the end."""
         self._of_rule: dict[tuple[str, str], _Known] = {}
         """Host and rule → whether it finds anything; reported if its subjects change."""
 
     def update(self, diagnosis: Diagnosis) -> tuple[FindingChange, ...]:
         """The changes, in the order of the findings; then those that are gone."""
-        found = {identity_of(finding): finding for finding in diagnosis.findings}
+        found = {finding.identity: finding for finding in diagnosis.findings}
         by_rule: dict[tuple[str, str], Finding] = {}
-        for (host, rule, _), finding in found.items():
+        for (host, rule, *_), finding in found.items():
             by_rule.setdefault((host, rule), finding)
         changes = (
             *self._appeared(found.items()),
@@ -66,7 +63,9 @@ class FindingChanges:
         self._forget_oldest()
         return changes
 
-    def _appeared(self, found: Iterable[tuple[Identity, Finding]]) -> Iterator[FindingChange]:
+    def _appeared(
+        self, found: Iterable[tuple[FindingIdentity, Finding]]
+    ) -> Iterator[FindingChange]:
         for identity, finding in found:
             known = self._known.pop(identity, None) or _Known(finding)
             self._known[identity] = known
@@ -77,7 +76,7 @@ class FindingChanges:
             of_rule = self._of_rule.get(identity[:2])
             if of_rule is not None and of_rule.is_reported:
                 of_rule.is_reported = False
-                if identity_of(of_rule.finding) == identity:
+                if of_rule.finding.identity == identity:
                     continue  # it was reported already
                 yield FindingChange("gone", of_rule.finding)
             yield FindingChange("appeared", finding)
@@ -93,10 +92,12 @@ class FindingChanges:
                 known.is_reported, known.finding = True, finding
                 yield FindingChange("appeared", finding)
 
-    def _gone(self, found: Iterable[Identity], diagnosis: Diagnosis) -> Iterator[FindingChange]:
+    def _gone(
+        self, found: Iterable[FindingIdentity], diagnosis: Diagnosis
+    ) -> Iterator[FindingChange]:
         skipped = {(skip.host, skip.rule) for skip in diagnosis.skipped}
         for identity in self._known.keys() - set(found):
-            host, rule, _ = identity
+            host, rule, *_ = identity
             if host not in diagnosis.hosts or (host, rule) in skipped:
                 continue
             known = self._known[identity]
@@ -121,7 +122,7 @@ class FindingChanges:
     def _forget_oldest(self) -> None:
         """Of each host that has too many: those that were not reported, then those not seen for
         longest."""
-        of_hosts: dict[str, list[Identity]] = {}
+        of_hosts: dict[str, list[FindingIdentity]] = {}
         for identity in self._known:
             of_hosts.setdefault(identity[0], []).append(identity)
         for identities in of_hosts.values():
@@ -142,7 +143,3 @@ def _is_gone(known: _Known) -> bool:
     known.present = 0
     known.absent += 1
     return known.absent >= ROUNDS
-
-
-def identity_of(finding: Finding | Skipped) -> Identity:
-    return finding.host, finding.rule, finding.subject

@@ -77,6 +77,10 @@ def on_peer(peer: str, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
     return tuple(fix if fix.where == "here" else replace(fix, peer=peer) for fix in fixes)
 
 
+FindingIdentity = tuple[str, str, str, str]
+"""Host, rule, subject, and item."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A problem, or something worth knowing, of one subject."""
@@ -99,6 +103,14 @@ class Finding:
     """The best first."""
     ifindex: int | None = None
     """Of the netdev, when the subject is one."""
+    item: str = ""
+    """What of the subject it is about, for a rule that may find several things of one subject: an
+    address. It does not change with the problem; not shown, the title says it. "": the subject."""
+
+    @property
+    def identity(self) -> FindingIdentity:
+        """The same in each diagnosis that has this finding, whatever the numbers in its title."""
+        return self.host, self.rule, self.subject, self.item
 
 
 Cause = Literal["rights", "not_watched", "no_answer"]

@@ -115,11 +115,13 @@ def link_finding(
     evidence: tuple[Evidence, ...],
     why: str,
     fixes: tuple[Fix, ...] = (),
+    item: str = "",
 ) -> Finding:
     """A finding with a link as its subject. Its `rule` is filled in by the registry. The guest that
     has the link is among the evidence."""
     evidence += _guest_evidence(host, link, evidence)
-    return Finding("", severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
+    about = (host.name, link.name, title, evidence, why, fixes, link.ifindex)
+    return Finding("", severity, *about, item)
 
 
 def _guest_evidence(
@@ -143,6 +145,7 @@ def host_finding(
     evidence: tuple[Evidence, ...],
     why: str,
     fixes: tuple[Fix, ...] = (),
+    item: str = "",
 ) -> Finding:
     """A finding with another subject. Its `rule` is filled in by the registry."""
-    return Finding("", severity, host.name, subject, title, evidence, why, fixes)
+    return Finding("", severity, host.name, subject, title, evidence, why, fixes, item=item)

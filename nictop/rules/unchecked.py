@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from nictop.probe.light_dataclasses import replace
-from nictop.rules.finding import SEVERITIES, Finding
+from nictop.rules.finding import SEVERITIES, Finding, FindingIdentity
 from nictop.rules.registry import Diagnosis
 
 NOT_CHECKED_AGAIN = "not checked again yet"
@@ -22,12 +22,12 @@ def with_unchecked(
     if before is None:
         return diagnosis
     places = skipped_places(diagnosis)
-    known = {_place(finding) for finding in diagnosis.findings}
-    left: dict[tuple[str, str, str], Finding] = {}
+    known = {finding.identity for finding in diagnosis.findings}
+    left: dict[FindingIdentity, Finding] = {}
     for finding in (*before.findings, *before.unchecked):
         is_open = finding.host in watched and is_unchecked(finding, diagnosis.hosts, places)
-        if is_open and _place(finding) not in known:
-            left.setdefault(_place(finding), finding)
+        if is_open and finding.identity not in known:
+            left.setdefault(finding.identity, finding)
     unchecked = sorted(left.values(), key=_severity_rank)
     return replace(diagnosis, unchecked=tuple(unchecked))
 
@@ -58,10 +58,6 @@ def open_findings(diagnosis: Diagnosis | None) -> tuple[Finding, ...]:
         for finding in diagnosis.unchecked
     )
     return (*diagnosis.findings, *old)
-
-
-def _place(finding: Finding) -> tuple[str, str, str]:
-    return finding.rule, finding.host, finding.subject
 
 
 def _severity_rank(finding: Finding) -> int:

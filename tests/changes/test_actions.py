@@ -20,11 +20,13 @@ from nictop.changes.actions import (
     fill,
     with_values,
 )
+from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.probe.plan.grammar.actions import parse_action
+from nictop.probe.plan.grammar.operation import refuse_repetitions
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
-from tests.support.findings import commands, step_texts
+from tests.support.findings import commands, finding, step_texts
 from tests.support.hostile import WORDS as HOSTILE
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -77,6 +79,8 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
             examples = {name: BLANKS[name].example for name in meant.blanks}
             filled = fill(meant, examples)
             assert not filled.blanks
+            if not meant.blanks:  # an example may be the value of the case
+                refuse_repetitions(map(parse_action, filled.actions))
             for words in filled.actions:
                 assert parse_action(words).words
             done.add(found.rule)
@@ -185,6 +189,12 @@ def test_other_places_and_no_commands() -> None:
         == "it must be run on vm2"
     )
     assert why(Fix("here", "t", ())) == "it has no command"
+
+
+def test_what_the_host_would_refuse_is_not_offered() -> None:
+    """An address that is removed and added again: what undoes it would depend on the order."""
+    again = commands("ip addr del 2001:db8::10/64 dev ens4", "ip addr add 2001:db8::10/64 dev ens4")
+    assert "two actions set 2001:db8::10/64 of ens4" in why(here(*again))
 
 
 def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
@@ -334,3 +344,46 @@ def test_values_are_put_into_commands_that_are_only_shown() -> None:
         "echo '<MAC>' > /sys/class/net/ens4/address",
         "virsh dumpxml 'it'\"'\"'s' | grep '<MAC>'",
     ]
+
+
+@pytest.mark.parametrize("verb", ["add", "del"])
+def test_an_address_of_a_link_is_filled_in(verb: str) -> None:
+    line = f"ip address {verb} '<ADDRESS/PREFIX>' dev ens4"
+    filled = fill(actions(line), {"ADDRESS/PREFIX": "2001:db8::1/64"})
+    assert filled == Actions((("ip", "address", verb, "2001:db8::1/64", "dev", "ens4"),))
+    named = command("ip", "address", verb, "<ADDRESS/PREFIX>", "dev", "<MAC>")
+    open_ = actions_of(here(named))
+    assert isinstance(open_, Actions) and open_.blanks == ("ADDRESS/PREFIX",)
+
+
+def test_what_undoes_a_fix_is_filled_in_with_it() -> None:
+    """And what only looks like a placeholder stays."""
+    undo = (
+        command("ip", "address", "del", "<ADDRESS/PREFIX>", "dev", "ens4"),
+        command("nmcli", "con", "mod", "<ADDRESS/PREFIX>", "-ipv4.addresses", "<ADDRESS/PREFIX>"),
+        *commands("ip address add 192.0.2.1/24 dev ens4"),
+    )
+    add = commands("ip address add '<ADDRESS/PREFIX>' dev ens4")
+    fix = Fix("here", "a title", add, False, undo)
+    job = ChangeJob.of_finding(finding(fixes=(fix,)), fix)
+    filled = job.with_values({"ADDRESS/PREFIX": "192.0.2.2/24"})
+    assert step_texts(filled.fix.commands) == ["ip address add 192.0.2.2/24 dev ens4"]
+    assert filled.spec(()).undo == (
+        "ip address del 192.0.2.2/24 dev ens4",
+        "nmcli con mod '<ADDRESS/PREFIX>' -ipv4.addresses 192.0.2.2/24",
+        "ip address add 192.0.2.1/24 dev ens4",
+    )
+
+
+def test_fixes_that_set_an_address_can_be_filled_in_and_applied() -> None:
+    """Without a route that is lost with the old address."""
+    checked = set()
+    for _, found in findings_of_cases():
+        for fix in found.fixes:
+            words = " ".join(step_texts((*fix.commands, *fix.undo)))
+            if fix.where != "here" or "<ADDRESS/PREFIX>" not in words or " route " in words:
+                continue
+            meant = actions_of(fix)
+            assert isinstance(meant, Actions) and meant.blanks == ("ADDRESS/PREFIX",), fix
+            checked.add(found.rule)
+    assert {"nothing_configures_the_nic", "ip_address_is_on_two_hosts"} <= checked

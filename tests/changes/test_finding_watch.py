@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from nictop.changes.events import Verdict
-from nictop.changes.finding_watch import FindingWatch, diagnose_tracked
-from nictop.rules import RULES, Finding, HostFacts, Rule, diagnose
+from nictop.changes.finding_watch import FindingWatch, diagnose_tracked, verdict
+from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
+from nictop.rules.by_device import reported_now
+from nictop.rules.unchecked import with_unchecked
 from tests.support.rule_cases import CASES_DIRECTORY as CASES
 from tests.support.rule_cases import host_facts
 
+BOTH_FAMILIES = "IPv4 and IPv6 addresses of one NIC"
 FILES = sorted(path for path in CASES.glob("*/*.json") if path.parent.name != "bases")
 
 
@@ -73,3 +76,41 @@ def test_a_rule_that_looks_at_counters_waits_for_rates_of_after_the_change(
     assert watch.take(alone) == (Verdict(False) if at_once else None)
     assert watch.take(alone) is None
     assert FindingWatch(found, inventory.time + 1.0).take(alone) is None
+
+
+def test_another_finding_of_the_rule_about_the_same_nic_is_not_taken_for_it() -> None:
+    """Two addresses of a NIC have other prefix lengths than their peers: one of them is fixed."""
+    cases = json.loads((CASES / "link" / "prefix_length_differs.json").read_text())["fires"]
+    (case,) = (one for one in cases if one["case"] == BOTH_FAMILIES)
+    hosts = [host_facts(found) for found in case["hosts"]]
+    rule = RULES["prefix_length_differs"]
+    ipv4, ipv6 = diagnose(hosts, [rule]).findings
+    assert ipv4.subject == ipv6.subject and (ipv4.item, ipv6.item) == ("10.0.0.1", "2001:db8::1")
+    nic = case["hosts"][0]["links"]["enp1s0"]
+    nic["addresses"][0]["prefix_length"] = 16
+    hosts = [host_facts(found) for found in case["hosts"]]
+    assert verdict(ipv4, hosts)[0] == Verdict(True)
+    assert verdict(ipv6, hosts)[0] == Verdict(False)
+    left = diagnose(hosts, [rule])
+    assert reported_now(ipv4, left) is None
+    found = reported_now(ipv6, left)
+    assert found is not None and found.item == ipv6.item
+    before, unread = Diagnosis((ipv4, ipv6), ()), Diagnosis((), (), ("another",))
+    assert with_unchecked(unread, before, [ipv4.host]).unchecked == (ipv4, ipv6)
+
+
+def test_a_finding_of_two_hosts_does_not_go_by_the_order_of_the_hosts() -> None:
+    """All rules that compare, about all hosts of all cases: after a change the host of the finding
+    is read first, wherever it was in the list."""
+    compared = set()
+    for path in FILES:
+        rule = RULES[path.stem]
+        for hosts in hosts_of(path):
+            if len(hosts) < 2 or not rule.compares_hosts:
+                continue
+            for found in diagnose(hosts, [rule]).findings:
+                own = next(host for host in hosts if host.name == found.host)
+                others = [host for host in hosts if host is not own]
+                assert verdict(found, [own, *others])[0] == Verdict(False), path.stem
+                compared.add(rule.name)
+    assert {"ip_address_is_on_two_hosts", "machine_id_is_cloned"} <= compared

@@ -99,3 +99,9 @@ def test_changes_load_no_screen() -> None:
         assert loaded_by(module) & {"textual", "rich", "asyncssh", "pyroute2", "psutil"} == set()
     assert loaded_by("nictop.cli.commands.fix") & {"asyncio", "msgspec"} == set()
     assert loaded_by("nictop.cli.commands.changes") & {"asyncio", "msgspec"} == set()
+
+
+def test_what_failed_says_whether_it_was_applied() -> None:
+    failed = "ip address add: Error: ipv6: address already assigned."
+    assert event_text(StepFailed(failed), 0.0) == f"not applied: {failed}"
+    assert event_text(StepFailed("killed", was_applied=True), 0.0) == "failed: killed"

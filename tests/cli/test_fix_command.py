@@ -23,6 +23,7 @@ from nictop.cli.change.options import allowed_by
 from nictop.cli.change.run import choose
 from nictop.cli.main import main
 from nictop.errors import HostUnreachable, NictopError
+from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.rules import Fix
 from nictop.wire.source import Source, SourceState
@@ -564,6 +565,42 @@ async def test_rules_that_compare_hosts_need_the_others() -> None:
         NictopError, match=f"has no finding about ens999 on {meant.name}, but about {found.subject}"
     ):
         one_finding(meant, others, "mtu_differs_in_one_subnet", "ens999")
+
+
+def sessions_of_case(rule: str, case: str) -> list[HostSession]:
+    """Of the hosts of a case of the family "link" that fires."""
+    cases = json.loads((CASES_DIRECTORY / "link" / f"{rule}.json").read_text())["fires"]
+    (chosen,) = (one for one in cases if one["case"] == case)
+    sessions = []
+    for said in chosen["hosts"]:
+        snapshot = host_facts(said).snapshot
+        session = session_of(ScriptedSource(snapshot.host))
+        session.snapshot = snapshot
+        sessions.append(session)
+    return sessions
+
+
+def test_of_several_findings_about_one_nic_one_is_chosen_by_its_address() -> None:
+    rule = "prefix_length_differs"
+    host, other = sessions_of_case(rule, "IPv4 and IPv6 addresses of one NIC")
+    for subject in (None, "enp1s0"):
+        with pytest.raises(NictopError, match=r"several findings on .*: 10\.0\.0\.1, 2001:db8::1"):
+            one_finding(host, [other], rule, subject)
+    for address in ("10.0.0.1", "2001:db8::1"):
+        assert one_finding(host, [other], rule, address).item == address
+    with pytest.raises(NictopError, match=r"about 10\.0\.0\.9 on .* but about 10\.0\.0\.1, "):
+        one_finding(host, [other], rule, "10.0.0.9")
+
+
+def test_a_finding_of_two_hosts_is_found_on_either() -> None:
+    """Whichever of them it is about, if both are alike."""
+    rule = "ip_address_is_on_two_hosts"
+    sessions = sessions_of_case(rule, "two hosts with one static address")
+    for host, other in (sessions, sessions[::-1]):
+        assert one_finding(host, [other], rule, None).host == host.name
+    with pytest.raises(NictopError) as caught:
+        one_finding(sessions[0], [sessions[1]], "mtu_differs_in_one_subnet", None)
+    assert "--with" not in caught.value.hint
 
 
 def test_the_fix_that_is_chosen() -> None:

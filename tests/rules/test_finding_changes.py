@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from nictop.rules import Diagnosis, Finding, Skipped
 from nictop.rules.changes import MAX_KNOWN, FindingChanges
 from tests.support.findings import finding
@@ -101,3 +103,12 @@ def test_what_is_remembered_of_a_host_has_a_limit() -> None:
     assert len(changes._known) == MAX_KNOWN + 1
     gone = diagnosis_of(hosts=(HOST, "vm2"))
     assert events(changes, gone, gone)[1].split(", ").count("gone steady") == 2
+
+
+def test_two_findings_of_a_rule_about_one_nic_go_each_by_itself() -> None:
+    ipv4, ipv6 = (replace(finding(), item=item) for item in ("192.0.2.1", "2001:db8::1"))
+    both, one = diagnosis_of(ipv4, ipv6), diagnosis_of(ipv6)
+    assert events(FindingChanges(), both, both, one, one, one) == [
+        *("", "appeared ens224, appeared ens224"),
+        *("", "gone ens224", ""),
+    ]

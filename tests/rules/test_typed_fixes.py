@@ -580,6 +580,20 @@ CASES = (
         ),
     ),
     Case(
+        "prefix_length_differs",
+        "v1",
+        (
+            Host("true", {"links": {"p1": nic()}}, ipv6=True),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 2001:db8::1/64 dev p1 nodad; ip address add "
+                f"2001:db8::2/80 dev v1 nodad",
+                {"links": {"v1": nic()}},
+                ipv6=True,
+            ),
+        ),
+        named="IPv6",
+    ),
+    Case(
         "arp_is_off",
         "v1",
         (

@@ -21,6 +21,7 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.grammar.actions import MAX_MTU
 from nictop.probe.records import Link
 from nictop.rules import RULES, Finding, Fix, HostFacts, diagnose
+from nictop.rules.finding import FindingIdentity
 from nictop.rules.fixes.commands import Step, command
 from nictop.rules.fixes.persistence import mtu_fixes, smallest_mtu
 from nictop.rules.wording import headline
@@ -291,8 +292,8 @@ def _expected_findings(
         yield f"and {count_noun(len(new) - MAX_FINDINGS, 'more finding', 'more findings')}"
 
 
-def _identity(finding: Finding) -> tuple[str, str, str, str]:
-    return finding.rule, finding.host, finding.subject, finding.title
+def _identity(finding: Finding) -> tuple[FindingIdentity, str]:
+    return finding.identity, finding.title
 
 
 def with_mtu(host: HostFacts, link: Link, mtu: int) -> HostFacts:

@@ -30,7 +30,7 @@ from nictop.changes.events import (
 )
 from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
-from nictop.changes.wording import event_text, plan_lines, warning_lines
+from nictop.changes.wording import ending_text, event_text, plan_lines, warning_lines
 from nictop.cli import output
 from nictop.cli.change.prompts import Prompts, stdin_prompts
 from nictop.cli.signals import termination_signals
@@ -111,7 +111,10 @@ class ChangeDialog:
             if note:
                 lines.append(clean(note))
             output.write_text("".join(f"{line}\n" for line in lines), self._options)
-        elif not self._is_end_of_dry_run(event):
+        elif isinstance(event, ChangeEnded):
+            if not self._is_end_of_dry_run(event):
+                output.print_status(ending_text(self._change.progress))
+        else:
             output.print_status(event_text(event, time.monotonic()))
         is_kept = isinstance(event, ChangeEnded) and event.outcome == "kept"
         if is_kept and job.lasting:

@@ -4,10 +4,10 @@ rules."""
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 
-from nictop.changes.finding_watch import diagnose_tracked
+from nictop.changes.finding_watch import diagnose_tracked, host_orders
 from nictop.cli.progress_line import waiting_line
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.connect import connect
@@ -50,32 +50,46 @@ def without_rates(rule: str) -> Enough:
 def one_finding(
     host: HostSession, beside: Iterable[HostSession], rule: str, subject: str | None
 ) -> Finding:
-    """The finding of a rule about a host. NictopError if there is none, or several with other
-    subjects."""
-    diagnosis = diagnose([host.facts, *(session.facts for session in beside)])
-    of_host = [finding for finding in diagnosis.findings if finding.host == host.name]
-    of_rule = [finding for finding in of_host if finding.rule == rule]
-    chosen = [finding for finding in of_rule if subject in (None, finding.subject)]
+    """The finding of a rule about a host, by its subject or its item. NictopError if there is none,
+    or if there are several."""
+    others = [session.facts for session in beside]
+    of_rule: list[Finding] = []
+    for hosts in host_orders([host.facts, *others], host.name):
+        diagnosis = diagnose(hosts)
+        of_host = [finding for finding in diagnosis.findings if finding.host == host.name]
+        of_rule = [finding for finding in of_host if finding.rule == rule]
+        if of_rule:
+            break
+    chosen = [
+        finding for finding in of_rule if subject in (None, finding.subject, finding.item or None)
+    ]
     if len(chosen) == 1:
         return chosen[0]
     name = clean(host.name)
     if not of_rule:
-        raise _no_finding(diagnosis, rule, name)
-    subjects = ", ".join(clean(finding.subject) or "the host itself" for finding in of_rule)
+        raise _no_finding(diagnosis, rule, name, is_alone=not others)
     if subject is not None and not chosen:
-        about = f"about {clean(subject)} on {name}, but about {subjects}"
+        about = f"about {clean(subject)} on {name}, but about {_listed(of_rule)}"
         raise NictopError(f"{rule} has no finding {about}")
-    why = f"{rule} has several findings on {name}: {subjects}"
+    why = f"{rule} has several findings on {name}: {_listed(chosen)}"
     raise NictopError(why, "give one of them as SUBJECT")
 
 
-def _no_finding(diagnosis: Diagnosis, rule: str, name: str) -> NictopError:
+def _listed(findings: Sequence[Finding]) -> str:
+    """Their subjects, or their items if several are about one subject."""
+    subjects = [finding.subject for finding in findings]
+    if len(set(subjects)) < len(subjects):
+        subjects = [finding.item or finding.subject for finding in findings]
+    return ", ".join(clean(subject) or "the host itself" for subject in subjects)
+
+
+def _no_finding(diagnosis: Diagnosis, rule: str, name: str, *, is_alone: bool) -> NictopError:
     """Why a rule has no finding on a host."""
     for skipped in diagnosis.skipped:
         if skipped.rule == rule and skipped.reason:
             return NictopError(f"{rule} was skipped on {name}: {clean(skipped.reason)}")
     hint = f"see nictop check {name}"
-    if RULES[rule].compares_hosts:
+    if RULES[rule].compares_hosts and is_alone:
         hint = "this rule compares hosts: add others with --with HOST"
     return NictopError(f"{rule} has no finding on {name}", hint)
 

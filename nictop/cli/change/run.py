@@ -6,10 +6,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 
-from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill
+from nictop.changes.actions import Action, Actions, ManualOnly, actions_of, fill, filled_fix
 from nictop.changes.audit_log import log_path
 from nictop.changes.guided.set_up import (
     blink_led,
@@ -34,7 +34,7 @@ from nictop.model.devices.rights import is_root
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import Link, PciFunction
 from nictop.rules import Finding, Fix, HostFacts
 from nictop.rules.fixes.address_files import AddressRequest
@@ -65,7 +65,7 @@ async def _run_fix(
                 require_values(chosen.actions)
             return output.write(_fix_script(chosen))
         assert chosen.actions is not None
-        job = ChangeJob.of_finding(chosen.finding, chosen.fix)
+        job = ChangeJob.of_finding(chosen.finding, chosen.fix).with_values(chosen.values)
         if options.dry_run and chosen.actions.blanks:
             output.write_text(_unfilled_plan(job, chosen.actions), options)
         require_values(chosen.actions)
@@ -96,13 +96,16 @@ class SelectedFix:
     fix: Fix
     actions: Actions | None
     """With the given values filled in; None: it is typed by hand."""
+    values: Mapping[str, str] = field(default_factory=dict)
+    """Name of a placeholder, without brackets → text."""
 
 
 def _fix_script(chosen: SelectedFix) -> str:
-    finding, fix = chosen.finding, chosen.fix
+    finding, fix = chosen.finding, filled_fix(chosen.fix, chosen.values)
     about = f"{headline(finding, several_hosts=False)} ({finding.rule})"
     commands = None if chosen.actions is None else chosen.actions.commands
-    return script(finding.host, about, fix, commands=commands, lasting=lasting_fixes(finding, fix))
+    lasting = lasting_fixes(finding, chosen.fix)
+    return script(finding.host, about, fix, commands=commands, lasting=lasting)
 
 
 def choose(
@@ -115,7 +118,8 @@ def choose(
     for fix in _requested_fixes(finding, number):
         actions = actions_of(fix)
         if isinstance(actions, Actions):
-            return SelectedFix(finding, fix, fill(actions, values))
+            filled = fill(actions, values)
+            return SelectedFix(finding, fix, filled, values)
         why.append(f"{clean(fix.title)}: {clean(actions.why)}")
         if fix.commands and fix.where == "here":
             typed_by_hand.append(SelectedFix(finding, fix, None))

@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "subject",
         nargs="?",
         metavar="SUBJECT",
-        help="what the finding is about, e.g. an interface; optional if the rule has one finding",
+        help="what the finding is about, e.g. an interface, or an address if an interface has "
+        "several findings of the rule; optional if the rule has one finding",
     )
     parser.add_argument(
         "--with",

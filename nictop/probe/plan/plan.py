@@ -27,7 +27,7 @@ from nictop.probe.plan.current_state import (
     target_state,
 )
 from nictop.probe.plan.grammar.actions import parse_action
-from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.grammar.operation import Operation, refuse_repetitions
 from nictop.probe.plan.ifindexes import link_names, read_ifindexes
 from nictop.probe.plan.undo import read_undo
 from nictop.probe.records import Link, PlannedAction
@@ -123,25 +123,6 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
         lock_subjects(planned),
         ifindexes,
     )
-
-
-def refuse_repetitions(operations: Iterable[Operation]) -> None:
-    """Raises ValueError when two actions set the same setting: their undo would depend on the
-    order."""
-    seen = set()
-    for one in operations:
-        if one.uses_networkmanager:
-            continue
-        for key, _value in one.settings:
-            setting = (
-                one.kind.partition(" add")[0].partition(" del")[0],
-                one.subject,
-                one.number,
-                key,
-            )
-            if setting in seen:
-                raise ValueError(f"two actions set {key} of {one.subject}")
-            seen.add(setting)
 
 
 def read_lifelines(links: Sequence[Link], roots: Roots) -> dict[str, tuple[str, ...]]:

@@ -165,7 +165,10 @@ def read_bond_undo(operation: Operation, before: State) -> UndoActions:
 
 def refuse_lost_routes(operation: Operation) -> None:
     """Raises ValueError when deleting an address would remove routes or secondary addresses that
-    adding it again does not restore, or when it has a lifetime."""
+    adding it again does not restore, or when it has a lifetime.
+
+    IPv6 routes via a gateway stay; a route whose preferred source it is loses that: net/ipv6/
+    route.c rt6_remove_prefsrc()."""
     name, text = operation.interface, operation.settings[0][0]
     interface = ipaddress.ip_interface(text)
     matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
@@ -178,7 +181,15 @@ def refuse_lost_routes(operation: Operation) -> None:
                 f"removing {text} would also remove its secondary address {one.address}"
             )
     for gateway, source in read_routes(name, interface.version):
-        if source == str(interface.ip) or (
+        is_source = source == str(interface.ip)
+        if interface.version == 6:
+            if is_source:
+                raise ValueError(
+                    f"removing {text} would also remove the preferred source of a route of {name}, "
+                    f"which could not be restored"
+                )
+            continue
+        if is_source or (
             gateway is not None and ipaddress.ip_address(gateway) in interface.network
         ):
             raise ValueError(

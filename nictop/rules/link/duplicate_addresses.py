@@ -124,6 +124,7 @@ def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
         evidence=_evidence(place, others),
         why=why,
         fixes=fixes,
+        item=place.address.address,
     )
 
 
@@ -170,6 +171,7 @@ def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
         evidence=tuple(evidence),
         why=why,
         fixes=_fixes(place, others[0]),
+        item=address,
     )
 
 
@@ -225,17 +227,11 @@ def _another_address(place: NetworkPlace) -> Fix:
     title = f"Change the address of {link.name}"
     profile = profile_of_address(place.host, place.link, place.written)
     if profile is not None:
-        name = f"{place.address.family}.addresses"
-        return Fix(
-            "here",
-            title,
-            (
-                modify(host, profile, f"+{name}", ADDRESS_PLACEHOLDER, f"-{name}", place.written),
-                bring_up(host, profile),
-            ),
-            True,
-            (modify(host, profile, f"+{name}", place.written), bring_up(host, profile)),
-        )
+        name, again = f"{place.address.family}.addresses", bring_up(host, profile)
+        old, new = place.written, ADDRESS_PLACEHOLDER
+        change = modify(host, profile, f"+{name}", new, f"-{name}", old)
+        back = modify(host, profile, f"+{name}", old, f"-{name}", new)
+        return Fix("here", title, (change, again), True, (back, again))
     if not _is_static(place):
         note = (
             "Reserve another address for its MAC address, or exclude static addresses from the "
@@ -247,19 +243,18 @@ def _another_address(place: NetworkPlace) -> Fix:
     routes = routes_lost_with_address(host, link, place.address)
     # the old one first: with it go those that were added to its subnet later
     drop, back = (
-        command("ip", "address", "del", place.written, "dev", link.name),
-        command("ip", "address", "add", place.written, "dev", link.name),
+        command("ip", "address", verb, place.written, "dev", link.name) for verb in ("del", "add")
+    )
+    drop_new, add_new = (
+        command("ip", "address", verb, ADDRESS_PLACEHOLDER, "dev", link.name)
+        for verb in ("del", "add")
     )
     return Fix(
         "here",
         title,
-        (
-            drop,
-            command("ip", "address", "add", ADDRESS_PLACEHOLDER, "dev", link.name),
-            *routes.commands,
-        ),
+        (drop, add_new, *routes.commands),
         False,
-        (back, *routes.commands),
+        (drop_new, back, *routes.commands),
         " ".join(filter(None, (routes.note, _configured_in(host, link)))),
     )
 

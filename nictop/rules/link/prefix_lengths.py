@@ -9,7 +9,7 @@ from functools import lru_cache
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.rules.finding import Evidence, Fix, on_peer
-from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
@@ -18,6 +18,10 @@ from nictop.rules.subjects import link_finding
 
 LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
 """Longest prefix of a subnet with several hosts."""
+REMOVED_FIRST_NOTE = (
+    "The address is removed for a moment: IPv6 takes an address only once, whatever its prefix "
+    "length. Routes that prefer it as their source (src) lose that."
+)
 
 
 @pair_rule(
@@ -82,6 +86,7 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
                 _fix(place, right, "here"),
                 *on_peer(other.host.name, (_fix(other, length, "peer"),)),
             ),
+            item=place.address.address,
         )
 
 
@@ -166,16 +171,36 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
             (),
             "The address is from DHCP: change the prefix length on the DHCP server.",
         )
-    add, drop = (
-        [
-            command("ip", "address", verb, address, "dev", place.link.name)
-            for address in (written, place.written)
-        ]
-        for verb in ("add", "del")
-    )
+    notes = []
+    if place.address.family == "ipv6":
+        notes.append(REMOVED_FIRST_NOTE)
     entries = place.host.configuration.addressing(place.link)
-    note = f"Persistent: also change it in {entries[0].file}." if entries else ""
-    return Fix("peer" if peer else "here", title, (add[0], drop[1]), False, (add[1], drop[0]), note)
+    if entries:
+        notes.append(f"Persistent: also change it in {entries[0].file}.")
+    return Fix(
+        "peer" if peer else "here",
+        title,
+        _exchange(place, place.written, written),
+        False,
+        _exchange(place, written, place.written),
+        " ".join(notes),
+    )
+
+
+def _exchange(place: NetworkPlace, old: str, new: str) -> tuple[Command, Command]:
+    """The commands that set another prefix length.
+
+    IPv4 takes the address with both lengths, so that the link is never without it and its routes
+    stay. IPv6 takes an address once, whatever its prefix length (EEXIST, "address already
+    assigned"): net/ipv6/addrconf.c ipv6_add_addr_hash(). With it goes the route to its subnet,
+    which returns; routes via a gateway stay: ipv6_del_addr(), cleanup_prefix_route(),
+    rt6_remove_prefsrc()."""
+    device = ("dev", place.link.name)
+    add = command("ip", "address", "add", new, *device)
+    drop = command("ip", "address", "del", old, *device)
+    if place.address.family == "ipv6":
+        return drop, add
+    return add, drop
 
 
 @lru_cache(maxsize=4096)

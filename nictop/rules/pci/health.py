@@ -51,6 +51,7 @@ def _reporter_finding(host: HostFacts, device: DevlinkDevice, reporter: HealthRe
         f'health reporter "{name}": error, not recovered',
         evidence=tuple(evidence),
         why="The device or one of its queues may not work until it is reset.",
+        item=name,
         fixes=(
             Fix(
                 "here",

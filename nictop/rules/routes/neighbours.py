@@ -379,6 +379,7 @@ def _foreign_finding(peer: Peer, entry: Neighbour) -> Finding:
         ),
         why=f"Frames to {other.host.name} are sent to {entry.mac}, which none of its links has.",
         fixes=(fix,),
+        item=address,
     )
 
 

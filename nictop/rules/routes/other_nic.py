@@ -300,6 +300,7 @@ def _routed_finding(host: HostFacts, part: Diverted, routed: list[Peer]) -> Find
         why=f"This route is preferred to the subnet of {link.name}: packets to it leave by "
         f"{by.name}, {effect}",
         fixes=_fixes(host, part),
+        item=part.route.destination,
     )
 
 

@@ -109,6 +109,7 @@ def _refused_default(host: HostFacts, known: RoutingTables) -> Iterator[Finding]
             why="Of two routes to the same addresses the one with the lower metric is used: all "
             "packets to other networks are refused.",
             fixes=refusal_fixes(host, answer),
+            item=family,
         )
 
 

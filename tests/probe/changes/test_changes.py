@@ -512,6 +512,33 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
         assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
 
 
+def test_another_prefix_length_of_an_ipv6_address(host: Namespace) -> None:
+    """It is removed first, and its routes via a gateway stay; not if one has it as its source."""
+    host.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
+    host.run(["ip", "address", "add", "2001:db8::7/80", "dev", LINK, "nodad"])
+    host.run(["ip", "-6", "route", "add", "default", "via", "2001:db8::1", "dev", LINK])
+    routes = ["ip", "-6", "route", "show", "default"]
+    old, old_routes = read_state(host), host.run(routes)
+    words = (
+        f"ip address del 2001:db8::7/80 dev {LINK}",
+        f"ip address add 2001:db8::7/64 dev {LINK}",
+    )
+    actions = [line.split() for line in words]
+    with change_client(host) as change:
+        shown = change.prepare(actions)
+        fields = {"fingerprint": shown.fingerprint, "keep_within": 60.0}
+        change.request("apply", actions=actions, twice=shown.needs_second_yes, **fields)
+        change.wait_for("applied")
+        assert "2001:db8::7/64" in host.run(["ip", "address", "show", "dev", LINK])
+        assert host.run(routes) == old_routes
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
+        assert (read_state(host), host.run(routes)) == (old, old_routes)
+        source = ["via", "2001:db8::2", "dev", LINK, "src", "2001:db8::7"]
+        host.run(["ip", "-6", "route", "add", "2001:db8:5::/48", *source])
+        assert "the preferred source of a route" in refused(change, "prepare", actions=actions)
+
+
 # ----------------------------------------------------------------------------------------- port LED
 
 LED: Actions = [["ethtool", "-p", LINK, "60"]]

@@ -7,6 +7,10 @@ from typing import Literal
 
 from nictop.probe.light_dataclasses import dataclass
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 Kind = Literal[
     "profile modify", "profile add", "profile up", "device reapply", "channels", "rings",
     "features", "coalescing", "mtu", "up", "down", "virtual function", "address add",
@@ -51,6 +55,25 @@ class Operation:
     @property
     def uses_networkmanager(self) -> bool:
         return self.kind in NETWORKMANAGER_KINDS
+
+
+def refuse_repetitions(operations: Iterable[Operation]) -> None:
+    """Raises ValueError when two actions set the same setting: their undo would depend on the
+    order."""
+    seen = set()
+    for one in operations:
+        if one.uses_networkmanager:
+            continue
+        for key, _value in one.settings:
+            setting = (
+                one.kind.partition(" add")[0].partition(" del")[0],
+                one.subject,
+                one.number,
+                key,
+            )
+            if setting in seen:
+                raise ValueError(f"two actions set {key} of {one.subject}")
+            seen.add(setting)
 
 
 def link_name(word: str) -> str:

@@ -191,7 +191,8 @@ class FixScreen(HostDialog):
             self.draw()
             return
         self.dismiss()
-        self.opener.start_change(self._job, fill(self._actions, self._values))
+        values = self._values
+        self.opener.start_change(self._job.with_values(values), fill(self._actions, values))
 
     def _find_problems(self, actions: Actions) -> Iterable[tuple[str, str]]:
         values = self._values

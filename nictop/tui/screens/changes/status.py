@@ -52,6 +52,7 @@ def _state_text(progress: ChangeProgress, now: float) -> str:
 
 def end_text(progress: ChangeProgress) -> str:
     """The result, for a notice."""
-    from nictop.changes.wording import outcome_text
+    from nictop.changes.wording import ending_text, failure_before_rollback
 
-    return outcome_text(progress.outcome or "unknown", progress.text, progress.verified_at)
+    texts = (failure_before_rollback(progress), ending_text(progress))
+    return "; ".join(filter(None, texts))

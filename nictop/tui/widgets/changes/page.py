@@ -30,7 +30,8 @@ from nictop.changes.wording import (
     PLANNED_LABELS,
     UNKNOWN_LABELS,
     WARNING_LABEL,
-    outcome_text,
+    ending_text,
+    failure_before_rollback,
     plan_lines,
     read_text,
     reconnected_text,
@@ -351,8 +352,10 @@ class ChangePage:
     def _ending(self, snapshot: Snapshot | None) -> Iterator[SpanLine]:
         progress = self._progress
         outcome = progress.outcome or "unknown"
-        text = sentence(outcome_text(outcome, progress.text, progress.verified_at))
-        yield from self._marked_lines(OUTCOME_STYLES[outcome], text)
+        failure = failure_before_rollback(progress)
+        if failure:
+            yield from self._marked_lines("warn", sentence(failure))
+        yield from self._marked_lines(OUTCOME_STYLES[outcome], sentence(ending_text(progress)))
         for trouble in progress.troubles:
             if trouble not in progress.text:
                 yield from self._text(trouble, "dim", "   ")

@@ -71,7 +71,8 @@ def keyed_findings(
 
 
 def _base_key(finding: Finding) -> str:
-    return f"{finding.rule}:{finding.host}:{finding.subject}"
+    item = f":{finding.item}" if finding.item else ""
+    return f"{finding.rule}:{finding.host}:{finding.subject}{item}"
 
 
 def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:

@@ -692,7 +692,7 @@ def _is_about(entry: Entry, finding: Finding) -> bool:
     about = entry.about
     if not isinstance(about, Finding) or not finding.title.endswith(about.title):
         return False
-    return (about.rule, about.host, about.subject) == (finding.rule, finding.host, finding.subject)
+    return about.identity == finding.identity
 
 
 def _has_words(entry: Entry, words: Sequence[str]) -> bool:

@@ -526,7 +526,45 @@ async def test_the_wired_connection_gets_its_name_and_its_address(
         assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
 
 
+@pytest.mark.usefixtures("namespaces")
+async def test_an_address_is_filled_in_and_set_and_its_undo_has_it() -> None:
+    add, undo = (
+        commands(f"ip address {verb} '<ADDRESS/PREFIX>' dev {LINK}") for verb in ("add", "del")
+    )
+    fix = Fix("here", "Set an address", add, False, undo)
+    async with screen_with_changes_in_namespace() as (screen, namespace):
+        screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(fix,)), fix)
+        await wait_until(screen, lambda: bool(screen.app.screen.query(ButtonRow)))
+        assert "cannot apply" not in screen.dialog_text()
+        await screen.press(*"192.0.2.99/24", "enter")
+        await screen.wait_for_stage("prepared")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Kept: the new values stay")
+        assert "192.0.2.99/24" in namespace.run(["ip", "address", "show", "dev", LINK])
+    (change,) = read_log(log_path(os.environ)).changes
+    assert change.undo == (f"ip address del 192.0.2.99/24 dev {LINK}",)
+
+
 # ---------------------------------------------------------------------------------- kept, or undone
+
+
+@pytest.mark.usefixtures("namespaces")
+async def test_a_step_that_fails_is_not_ticked(log: Callable[[], list[str]]) -> None:
+    """The tick is for the rollback. IPv6 takes an address once, whatever its prefix length."""
+    fix = Fix("here", "Set it", commands(f"ip address add 2001:db8::7/64 dev {LINK}"), False)
+    async with screen_with_changes_in_namespace() as (screen, namespace):
+        namespace.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
+        namespace.run(["ip", "address", "add", "2001:db8::7/80", "dev", LINK, "nodad"])
+        screen.opener.open_fix(finding(host="vm1", subject=LINK, fixes=(fix,)), fix)
+        await screen.wait_for_stage("prepared")
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Rolled back, the previous values are verified")
+        text = screen.dialog_text()
+        assert "▲ Not applied: ip address add" in text and text.count("ip address add: ") == 1
+        assert "verified: " not in text and "✓ Applied" not in text
+        assert log() == ["undone"]
 
 
 @pytest.mark.usefixtures("namespaces")

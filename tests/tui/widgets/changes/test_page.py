@@ -354,3 +354,31 @@ def test_a_plan_that_is_rolled_back_by_a_checkpoint_has_the_commands_that_undo_i
     assert words_of_undo not in words(
         after(Prepared(PLAN, False), decision="", job=job), job=job
     ), "its rollback is"
+
+
+def test_a_step_that_failed_was_not_applied() -> None:
+    """The tick is for the rollback alone."""
+    failed = "ip address add: Error: ipv6: address already assigned."
+    progress = after(
+        Prepared(PLAN, False),
+        Applying(),
+        StepFailed(failed),
+        Undoing(failed),
+        ChangeEnded("undone", failed),
+    )
+    text = words(progress)
+    assert f"▲  Not applied: {failed}" in text and text.count(failed) == 1
+    assert "✓  Rolled back, the previous values are verified" in text
+    assert "verified: " not in text
+    end = f"not applied: {failed}; rolled back, the previous values are verified"
+    assert end_text(progress) == end
+
+    later = after(
+        Prepared(PLAN, False),
+        Applied(PLAN, 30.0),
+        StepFailed("killed", was_applied=True),
+        ChangeEnded("undone", "killed; not logged: disk full"),
+    )
+    text = words(later)
+    assert "▲  Failed: killed" in text and "not applied" not in text.lower()
+    assert "✓  Rolled back, the previous values are verified: not logged: disk full" in text
