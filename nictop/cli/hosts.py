@@ -152,6 +152,13 @@ def means_guest(word: str) -> bool:
     return not os.path.isdir(host)
 
 
+def names_recorded_kind(host: str) -> bool:
+    """The host of a recording is reached by ``KIND:NAME``, with what is before it or without."""
+    from nictop.wire.guests.levels import has_kind
+
+    return any(has_kind(part) for part in host.split("/"))
+
+
 def names_kind(word: str) -> bool:
     """What is reached through a host by ``KIND:NAME``, as ``pve/vm1/docker:web``: never a file, nor
     a host with the name of a NIC."""
@@ -435,14 +442,26 @@ def read_recorded_hosts(word: str, time_text: str | None) -> tuple[Answer, ...]:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
             raise EmptyRecording(f"{path}: no data of any host in this recording yet")
-        if wanted and wanted not in recording.hosts:
-            first = ", ".join(recording.hosts[:MAX_NAMED_HOSTS])
-            raise NictopError(f"{path} has no host {wanted}", f"its hosts: {first}")
+        if wanted:
+            wanted = _recorded_host(path, wanted, recording.hosts)
         if recording.left_out:
             print_status(f"{path}: {recording.left_out}")
         recording.limit_reading_time()
         names = (wanted,) if wanted else recording.hosts
         return tuple(_recorded_answer(recording, name, time) for name in names)
+
+
+def _recorded_host(path: str, wanted: str, hosts: Sequence[str]) -> str:
+    """The host of this name; else the only one that ends with it (``netns:b`` of
+    ``local/netns:b``). Raises NictopError."""
+    if wanted in hosts:
+        return wanted
+    found = [host for host in hosts if host.endswith(f"/{wanted}")]
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join((found or hosts)[:MAX_NAMED_HOSTS])
+    problem = f"has several hosts {wanted}" if found else f"has no host {wanted}"
+    raise NictopError(f"{path} {problem}", f"its hosts: {listed}")
 
 
 def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
