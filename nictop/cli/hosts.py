@@ -45,6 +45,21 @@ MAX_INCLUDED_FILES = 64
 """Of one Include of ssh_config(5)."""
 
 
+class StoreOneTime(argparse.Action):
+    """Refuses a second one, which would replace the first without a word."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "one time only; nictop diff compares two")
+        setattr(namespace, self.dest, values)
+
+
 def add_time_option(
     parser: argparse.ArgumentParser,
     meaning: str = "HOST is a recording (FILE.nictop or ./FILE): print its state at TIME",
@@ -53,6 +68,7 @@ def add_time_option(
     parser.add_argument(
         "--at",
         metavar="TIME",
+        action=StoreOneTime,
         help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (from the start) or end "
         f"(default: {default})",
     )

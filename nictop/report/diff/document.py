@@ -29,6 +29,7 @@ MISSING = "–"
 FINDING_SECTIONS = (("findings of one side", False), ("findings between both hosts", True))
 """(title, `OneSidedFinding.needs_both`)"""
 NOT_BETWEEN = "Findings between both hosts are not checked: the sides are of different times"
+MISSING_NOTE = f"{MISSING}: none on that side, or not known"
 ALL_OPTION = "--all"
 NO_DIFFERENCE = "No difference beyond names, addresses and counters"
 
@@ -99,6 +100,9 @@ def diff_blocks(
     blocks += _fact_sections("host", diff.host, names, everything=everything)
     for nic in diff.nics:
         blocks += _nic_blocks(nic, names, everything=everything)
+    shown = [fact for fact in diff.facts() if everything or fact.kind == "differs"]
+    if any(not (fact.left and fact.right) for fact in shown):
+        blocks.append(Line(MISSING_NOTE, "dim"))
     hidden = _number_expected(diff)
     if hidden and not everything:
         differences = count_noun(hidden, "expected difference")

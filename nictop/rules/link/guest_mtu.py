@@ -1,10 +1,11 @@
 """Taps and veths whose two ends have different MTUs.
 
 Reads nothing. Kernel: net/core/dev.c and include/linux/netdevice.h (____dev_forward_skb: a veth
-drops frames larger than its MTU that its other end sent, and counts them in rx_dropped; the other
-end counts tx_dropped), drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c
-(br_dev_queue_push_xmit: a bridge drops frames larger than the MTU of the port that they leave by,
-and counts nothing), drivers/net/tun.c (frames from the guest are not checked).
+drops frames that its other end sent and that are larger than its MTU, the Ethernet header and
+`VLAN_TAG_BYTES`, and counts them in rx_dropped; the other end counts tx_dropped),
+drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c (br_dev_queue_push_xmit: a bridge drops
+frames too large in the same way for the port that they leave by, and counts nothing),
+drivers/net/tun.c (frames from the guest are not checked).
 """
 
 from __future__ import annotations
@@ -38,8 +39,8 @@ TAPS = ("tun", "macvtap")
 MAX_SHOWN = 3
 """Guests and containers of one finding."""
 VLAN_TAG_BYTES = 4
-"""include/linux/netdevice.h, __is_skb_forwardable: a veth and a bridge port pass a frame of the MTU,
-the Ethernet header and a VLAN tag, with a tag or without; and any for segmentation offload."""
+"""include/linux/netdevice.h, __is_skb_forwardable: a veth or a bridge port accepts a frame of the
+MTU, the Ethernet header and a VLAN tag, tagged or not; and any for segmentation offload."""
 VLAN_NOTE = "its MTU and 4 bytes, room for a VLAN tag"
 GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
 

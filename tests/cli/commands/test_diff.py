@@ -224,3 +224,11 @@ def test_the_agent_of_another_guest_is_not_asked(capsys: pytest.CaptureFixture[s
     assert main(["diff", "local/netns:no-such", "local"]) != 0
     error = capsys.readouterr().err
     assert "netns:no-such" in error and "guest" not in error
+
+
+@pytest.mark.parametrize("command", ["show", "check", "guests", "report", "replay"])
+def test_a_second_time_does_not_replace_the_first(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, DEMO, "--at", "+1", "--at", "+2"]) == 2
+    assert "--at: one time only" in capsys.readouterr().err

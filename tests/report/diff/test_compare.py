@@ -20,6 +20,7 @@ from nictop.report.diff.compare import (
     compare_sides,
 )
 from nictop.report.diff.document import (
+    MISSING_NOTE,
     NO_DIFFERENCE,
     NOT_BETWEEN,
     diff_html,
@@ -303,3 +304,10 @@ def test_a_side_that_has_nothing_beyond_the_other_has_none_of_these() -> None:
     assert _without_common_items("a, b, c", "a, b") == ("c", "none of these")
     assert _without_common_items("a, b", "b, a") == ("a, b", "b, a"), "another order alone"
     assert _without_common_items("a, b", "") == ("a, b", ""), "not known"
+
+
+def test_a_dash_is_explained() -> None:
+    """It is not the same as none."""
+    one, other = nic(2, "ens1", queues=4), nic(2, "ens1")
+    assert MISSING_NOTE in diff_text(compare_sides(side(one), side(other)), 80)
+    assert MISSING_NOTE not in diff_text(compare_sides(side(one), side(one)), 80)
