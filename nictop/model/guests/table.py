@@ -282,8 +282,7 @@ def nic_facts(row: GuestRow) -> str:
         return ""
     name = f"{nic.name}: " if nic.name else ""
     device = " ".join(filter(None, (nic.model or nic.backend, row.mac)))
-    mtu = guest_mtu_text(row.guest_mtu, row.guest.kind, is_stopped=row.is_stopped)
-    parts = [f"{name}{device}", mtu, _connection_text(row), _network_text(row)]
+    parts = [f"{name}{device}", *_mtu_and_connection(row), _network_text(row)]
     parts.append(queue_text(nic))
     parts += [f"{found.address} ({found.source})" for found in row.addresses]
     return " · ".join(filter(None, parts))
@@ -300,11 +299,15 @@ def guest_mtu_text(mtu: int | None, kind: GuestKind, *, is_stopped: bool) -> str
     return f"MTU {mtu} in the guest"
 
 
-def _connection_text(row: GuestRow) -> str:
-    """``tap101i0, MTU 1500 on this host``: of the guest's NIC it may be another."""
+def _mtu_and_connection(row: GuestRow) -> tuple[str, str]:
+    """``MTU 1500 in the guest``, ``veth5, MTU 1450 on this host``; if both are the same, once."""
+    guest_mtu = guest_mtu_text(row.guest_mtu, row.guest.kind, is_stopped=row.is_stopped)
     if row.link is None or not row.link.mtu:
-        return row.connection
-    return f"{row.connection}, MTU {row.link.mtu} on this host"
+        return guest_mtu, row.connection
+    mtu = row.link.mtu
+    if row.guest.kind != "vm" and row.guest_mtu == mtu:
+        return "", f"{row.connection}, MTU {mtu} at both ends"
+    return guest_mtu, f"{row.connection}, MTU {mtu} on this host"
 
 
 def _network_text(row: GuestRow) -> str:

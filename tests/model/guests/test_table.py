@@ -156,7 +156,7 @@ def test_facts_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("guest", "mtu", "text"),
     [
-        (CT, 1500, "MTU 1500 in the guest · "),
+        (CT, 1450, "MTU 1450 in the guest · "),
         (WEB1, 1450, "MTU 1450 offered to the guest · "),
         (OLD, 1450, "MTU 1450 configured"),
     ],
@@ -175,6 +175,10 @@ def test_whose_mtu_it_is(guest: HostedGuest, mtu: int, text: str) -> None:
         (tap,) = [one for one in device_tree(snapshot) if one.key == f"link:{found.link.ifindex}"]
         labels = {fact.label: fact.text for one in link_facts(tap, snapshot) for fact in one.facts}
         assert labels["NIC there"].endswith(text.removesuffix(" · "))
+
+
+def test_one_mtu_of_both_ends_is_said_once() -> None:
+    assert " · veth5, MTU 1500 at both ends · " in nic_facts(row("ct1"))
 
 
 def test_every_column_of_every_row_has_a_text() -> None:
