@@ -459,7 +459,7 @@ def read_recorded_hosts(word: str, time_text: str | None) -> tuple[Answer, ...]:
         if not recording.hosts:
             raise EmptyRecording(f"{path}: no data of any host in this recording yet")
         if wanted:
-            wanted = _recorded_host(path, wanted, recording.hosts)
+            wanted = _recorded_host(path, wanted, recording)
         if recording.left_out:
             print_status(f"{path}: {recording.left_out}")
         recording.limit_reading_time()
@@ -467,15 +467,12 @@ def read_recorded_hosts(word: str, time_text: str | None) -> tuple[Answer, ...]:
         return tuple(_recorded_answer(recording, name, time) for name in names)
 
 
-def _recorded_host(path: str, wanted: str, hosts: Sequence[str]) -> str:
-    """The host of this name; else the only one that ends with it (``netns:b`` of
-    ``local/netns:b``). Raises NictopError."""
-    if wanted in hosts:
-        return wanted
-    found = [host for host in hosts if host.endswith(f"/{wanted}")]
+def _recorded_host(path: str, wanted: str, recording: Recording) -> str:
+    """Raises NictopError unless one host is meant."""
+    found = recording.hosts_named(wanted)
     if len(found) == 1:
         return found[0]
-    listed = ", ".join((found or hosts)[:MAX_NAMED_HOSTS])
+    listed = ", ".join((found or recording.hosts)[:MAX_NAMED_HOSTS])
     problem = f"has several hosts {wanted}" if found else f"has no host {wanted}"
     raise NictopError(f"{path} {problem}", f"its hosts: {listed}")
 
