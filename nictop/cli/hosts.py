@@ -45,6 +45,21 @@ MAX_INCLUDED_FILES = 64
 """Of one Include of ssh_config(5)."""
 
 
+class StoreOneTime(argparse.Action):
+    """Refuses a second one, which would replace the first without a word."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        if getattr(namespace, self.dest) is not None:
+            raise argparse.ArgumentError(self, "one time only; nictop diff compares two")
+        setattr(namespace, self.dest, values)
+
+
 def add_time_option(
     parser: argparse.ArgumentParser,
     meaning: str = "HOST is a recording (FILE.nictop or ./FILE): print its state at TIME",
@@ -53,6 +68,7 @@ def add_time_option(
     parser.add_argument(
         "--at",
         metavar="TIME",
+        action=StoreOneTime,
         help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (from the start) or end "
         f"(default: {default})",
     )
@@ -150,6 +166,13 @@ def means_guest(word: str) -> bool:
     if not slash or not _is_host_part(host) or word.endswith(RECORDING_SUFFIX):
         return False
     return not os.path.isdir(host)
+
+
+def names_recorded_kind(host: str) -> bool:
+    """The host of a recording is reached by ``KIND:NAME``, with what is before it or without."""
+    from nictop.wire.guests.levels import has_kind
+
+    return any(has_kind(part) for part in host.split("/"))
 
 
 def names_kind(word: str) -> bool:
@@ -435,14 +458,23 @@ def read_recorded_hosts(word: str, time_text: str | None) -> tuple[Answer, ...]:
         time = resolve_time(time_text or "end", recording)
         if not recording.hosts:
             raise EmptyRecording(f"{path}: no data of any host in this recording yet")
-        if wanted and wanted not in recording.hosts:
-            first = ", ".join(recording.hosts[:MAX_NAMED_HOSTS])
-            raise NictopError(f"{path} has no host {wanted}", f"its hosts: {first}")
+        if wanted:
+            wanted = _recorded_host(path, wanted, recording)
         if recording.left_out:
             print_status(f"{path}: {recording.left_out}")
         recording.limit_reading_time()
         names = (wanted,) if wanted else recording.hosts
         return tuple(_recorded_answer(recording, name, time) for name in names)
+
+
+def _recorded_host(path: str, wanted: str, recording: Recording) -> str:
+    """Raises NictopError unless one host is meant."""
+    found = recording.hosts_named(wanted)
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join((found or recording.hosts)[:MAX_NAMED_HOSTS])
+    problem = f"has several hosts {wanted}" if found else f"has no host {wanted}"
+    raise NictopError(f"{path} {problem}", f"its hosts: {listed}")
 
 
 def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:

@@ -202,6 +202,12 @@ class Recording:
         """Names in the order in which the hosts were first recorded."""
         return tuple(self._index.hosts.values())
 
+    def hosts_named(self, name: str) -> tuple[str, ...]:
+        """The host of this name; else those that end with it: ``netns:b`` of ``local/netns:b``."""
+        if name in self.hosts:
+            return (name,)
+        return tuple(host for host in self.hosts if host.endswith(f"/{name}"))
+
     @property
     def begin(self) -> float:
         """Time of the first item."""

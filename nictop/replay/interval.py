@@ -70,10 +70,15 @@ def _host_of(recording: Recording, host: str) -> str:
     names = recording.hosts
     if not host and len(names) == 1:
         return names[0]
-    if host in names:
-        return host
-    listed = ", ".join(map(clean, names)) or "no host"
-    which = "HOST is missing" if not host else f"{clean(host)} is not in the recording"
+    found = recording.hosts_named(host) if host else ()
+    if len(found) == 1:
+        return found[0]
+    listed = ", ".join(map(clean, found or names)) or "no host"
+    which = "HOST is missing"
+    if host:
+        which = (
+            f"{clean(host)} is several hosts" if found else f"{clean(host)} is not in the recording"
+        )
     raise NictopError(which, f"it has {listed}")
 
 

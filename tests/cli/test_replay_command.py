@@ -60,6 +60,16 @@ def test_files_that_cannot_be_shown_are_refused(
         assert "Traceback" not in screen.text
 
 
+def test_one_host_of_a_recording_is_not_replayed(
+    path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As show, check, report and diff take it; here the path would be no directory."""
+    assert main(["replay", f"{path}/vm1"]) == 2
+    error = capsys.readouterr().err
+    assert "replayed with all of its hosts, not vm1 alone" in error
+    assert f"nictop replay {path}\n" in error
+
+
 def test_the_screen_opens_at_the_given_time(path: Path) -> None:
     command = [sys.executable, "-m", "nictop", "replay", "a.nictop", "--at", "+30", "--speed", "5"]
     with TerminalProgram(

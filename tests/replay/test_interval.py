@@ -58,6 +58,19 @@ def test_what_cannot_be_measured(
     assert raised.value.message == message
 
 
+def test_a_host_is_found_by_the_end_of_its_name(tmp_path: Path) -> None:
+    path, hosts = tmp_path / "r.nictop", ("local/netns:a", "local/netns:b", "pve/netns:b")
+    items = [item for host in hosts for item in host_items(host, 20)]
+    write_recording(path, sorted(items, key=lambda item: item[2]))
+    with Recording.open(str(path)) as recording:
+        found = interval_result(recording, 1002.0, 1005.0, host="netns:a", nic="ens192", label="")
+        assert [load.host for load in found.result.hosts] == list(hosts)
+        with pytest.raises(NictopError) as raised:
+            interval_result(recording, 1002.0, 1005.0, host="netns:b", label="")
+    assert raised.value.message == "netns:b is several hosts"
+    assert raised.value.hint == "it has local/netns:b, pve/netns:b"
+
+
 def test_command_line(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
@@ -15,6 +16,7 @@ from nictop.cli.hosts import (
     host_in_recording,
     is_recording_argument,
     names_kind,
+    names_recorded_kind,
     observe_hosts,
     reached_hosts,
     read_recorded_hosts,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 EXIT_DIFFERS = 1
 DIFF_SECONDS = 1.0
 """Of the rates that some checks need."""
+ONE_TIME_SECONDS = 1.0
+"""Times of two recordings that are as close are one: users type whole seconds."""
 WITH_NIC = pattern(r"(?P<host>[^\[\]:]+|.*\]):(?P<nic>(?![0-9]+$)[^/:]+)")
 """``vm1:ens224``; after a colon only digits are a port. What has a ``KIND:NAME`` has no NIC: names
 may have colons."""
@@ -49,6 +53,8 @@ examples:
   nictop diff vm1 vm2                       two guests
   nictop diff monday.nictop                 both hosts of a recording
   nictop diff vm1 monday.nictop --at 14:03  this host, and as it was
+  nictop diff monday.nictop/vm1 monday.nictop/vm1 --at 14:03 --at 14:10
+                                            two moments of a recording
   nictop diff a.nictop/vm1 b.nictop/vm2     one host of each recording
   nictop diff vm1:ens224 vm1:ens256         two NICs of one host
 
@@ -62,13 +68,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.usage = "nictop diff [OPTIONS] A B"
     parser.description = (
         "Print what differs between two hosts, two states of a host, or two NICs:\n"
-        "findings of one side first, then facts; expected differences are folded."
+        "findings of one side and between both hosts first, then facts; of lists only\n"
+        "what the other side does not have. Expected differences are folded."
     )
     parser.epilog = EPILOG
     parser.add_argument("sides", nargs="*", metavar="A B", help="see below")
     add_access_options(parser)
     parser.add_argument(
-        "--at", metavar="TIME", help="of the recordings: 14:03:20, +SECONDS or end (default: end)"
+        "--at",
+        metavar="TIME",
+        action="append",
+        help="of the recordings: 14:03:20, +SECONDS or end (default: end); given twice: of A, of B",
     )
     parser.add_argument(
         "--all", action="store_true", help="also expected differences: names, addresses, counters"
@@ -85,7 +95,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.diff.compare import compare_sides
 
     left, right = _sides(options)
-    diff = compare_sides(left, right)
+    diff = compare_sides(left, right, is_one_moment=left.diagnosis is right.diagnosis)
     if options.format == "json":
         output.write(document.diff_json(diff))
     elif options.format == "markdown":
@@ -105,23 +115,58 @@ def run(options: argparse.Namespace) -> int:
 
 def _sides(options: argparse.Namespace) -> list[Side]:
     """Raises NictopError for what is no host, and for a NIC that the host does not have."""
+    times = _times(options.at)
     if len(options.sides) == 1 and is_recording_argument(options.sides[0]):
-        return _two_of(options.sides[0], options.at)
+        return _two_of(options.sides[0], times)
     if len(options.sides) != 2:
         raise NictopError("diff takes two sides", "nictop diff vm1 vm2; see nictop diff --help")
     words = [split_nic(word) for word in options.sides]
     names = [name for name, _ in words]
     live = [name for name in dict.fromkeys(names) if not is_recording_argument(name)]
-    if options.at is not None and not any(map(is_recording_argument, names)):
+    if options.at and len(live) == len(set(names)):
         raise NictopError("--at needs a recording", "nictop diff vm1 FILE --at TIME")
+    if live and len(options.at or ()) > 1:
+        raise NictopError(
+            f"two times need two recordings, and {live[0]} is a host",
+            "nictop diff HOST FILE --at TIME",
+        )
     states = _live_states(live, options)
     wanted = next((snapshot.host for snapshot, _ in states.values()), "")
-    found = [states.get(name) or _recorded(name, options.at, wanted) for name in names]
-    labels = _labels(found)
-    return [
-        _side(name, nic, state, label)
-        for (name, nic), state, label in zip(words, found, labels, strict=True)
+    found = [
+        states.get(name) or _recorded(name, time, wanted)
+        for name, time in zip(names, times, strict=True)
     ]
+    if not live:
+        _refuse_one_moment(words, found)
+    return _sides_of(words, found)
+
+
+def _times(given: list[str] | None) -> tuple[str | None, str | None]:
+    """Of A and of B. Raises NictopError for more than two."""
+    if not given:
+        return None, None
+    if len(given) > 2:
+        raise NictopError("--at may be given twice: for A and for B")
+    return given[0], given[-1]
+
+
+def _refuse_one_moment(words: Sequence[tuple[str, str]], states: Sequence[State]) -> None:
+    """Raises NictopError if both are one host, or one NIC, at one time of one recording."""
+    places = {
+        (os.path.realpath(_file_of(word)), nic, snapshot.host, snapshot.recorded_at)
+        for (word, nic), (snapshot, _) in zip(words, states, strict=True)
+    }
+    if len(places) == 1:
+        raise NictopError(
+            "both sides are the same moment of one recording",
+            "two moments of it: nictop diff FILE FILE --at TIME --at TIME",
+        )
+
+
+def _file_of(word: str) -> str:
+    """The recording, without the host in it."""
+    found = host_in_recording(word)
+    return word if found is None else found[0]
 
 
 def _live_states(names: list[str], options: argparse.Namespace) -> dict[str, State]:
@@ -133,25 +178,31 @@ def _live_states(names: list[str], options: argparse.Namespace) -> dict[str, Sta
     return dict(zip(names, found, strict=True))
 
 
-def _two_of(path: str, time: str | None) -> list[Side]:
-    """Both hosts of a recording. Raises NictopError if there are more, or less."""
-    found = reached_hosts(read_recorded_hosts(path, time))
-    if len(found) != 2:
-        names = ", ".join(snapshot.host for snapshot, _ in found)
+def _two_of(word: str, times: tuple[str | None, str | None]) -> list[Side]:
+    """Both hosts of a recording; of a recording of one host, its two times. Raises NictopError if
+    there are more hosts."""
+    first = second = reached_hosts(read_recorded_hosts(word, times[0]))
+    if times[1] != times[0]:
+        second = reached_hosts(read_recorded_hosts(word, times[1]))
+    if len(first) == len(second) == 1 and first is not second:
+        words, found = [(word, "")] * 2, [first[0], second[0]]
+        _refuse_one_moment(words, found)
+        return _sides_of(words, found)
+    if len(first) != 2 or len(second) != 2:
+        names = ", ".join(snapshot.host for snapshot, _ in first)
         raise NictopError(
-            f"{path} is of {len(found)} hosts: {names}",
+            f"{word} is of {len(first)} hosts: {names}",
             "name both sides: nictop diff FILE/HOST FILE/HOST",
         )
-    labels = _labels(found)
-    return [_side(path, "", state, label) for state, label in zip(found, labels, strict=True)]
+    return _sides_of([(word, "")] * 2, [first[0], second[1]])
 
 
 def split_nic(word: str) -> tuple[str, str]:
     """(host or recording, NIC)"""
     found = WITH_NIC.fullmatch(word)
     recorded = host_in_recording(word)
-    host = word if recorded is None else recorded[1]
-    if found is None or names_kind(host):
+    has_kind = names_kind(word) if recorded is None else names_recorded_kind(recorded[1])
+    if found is None or has_kind:
         return word, ""
     return found["host"], found["nic"]
 
@@ -188,20 +239,44 @@ def _labels(states: Sequence[State]) -> list[str]:
     return labels
 
 
-def _side(name: str, nic: str, state: State, label: str) -> Side:
-    """Raises NictopError for a NIC that it does not have. `name`: as it was typed."""
+def _sides_of(words: Sequence[tuple[str, str]], states: Sequence[State]) -> list[Side]:
+    """Two hosts at one time have one diagnosis, with the rules that compare hosts. `words`: (host
+    or recording, NIC) as typed. Raises NictopError for a NIC that a host does not have."""
     from nictop.hosts.observe import with_window_rates
     from nictop.report.diff.compare import Side
     from nictop.rules import HostFacts, diagnose
 
-    answer = with_window_rates(state)
-    assert isinstance(answer, tuple)
-    snapshot, window = answer
+    hosts = []
+    for (word, nic), state in zip(words, states, strict=True):
+        answer = with_window_rates(state)
+        assert isinstance(answer, tuple)
+        _require_nic(answer[0], nic, word)
+        hosts.append(HostFacts(answer[0], answer[1].parts))
+    if _are_two_at_one_time([host.snapshot for host in hosts]):
+        diagnoses = [diagnose(hosts)] * 2
+    else:
+        diagnoses = [diagnose([host]) for host in hosts]
+    labels = _labels(states)
+    sides = []
+    for (_, nic), host, diagnosis, label in zip(words, hosts, diagnoses, labels, strict=True):
+        sides.append(Side(f"{label}:{nic}" if nic else label, host.snapshot, diagnosis, nic))
+    return sides
+
+
+def _are_two_at_one_time(snapshots: Sequence[Snapshot]) -> bool:
+    """Both now, or both at one time of recordings: what is between two hosts is not known of
+    different times."""
+    left, right = snapshots
+    if left.host == right.host:
+        return False
+    if left.recorded_at is None or right.recorded_at is None:
+        return left.recorded_at is right.recorded_at
+    return abs(left.recorded_at - right.recorded_at) < ONE_TIME_SECONDS
+
+
+def _require_nic(snapshot: Snapshot, nic: str, word: str) -> None:
+    """Raises NictopError. `word`: its host, as it was typed."""
     if nic and all(link.name != nic for link in snapshot.links.values()):
         raise NictopError(
-            f"{snapshot.host} has no interface {nic}", f"nictop show {name} lists them"
+            f"{snapshot.host} has no interface {nic}", f"nictop show {word} lists them"
         )
-    if nic:
-        label += f":{nic}"
-    diagnosis = diagnose([HostFacts(snapshot, window.parts)])
-    return Side(label, snapshot, diagnosis, nic)

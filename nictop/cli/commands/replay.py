@@ -6,9 +6,10 @@ import argparse
 from functools import partial
 
 from nictop.cli.arguments import number_between
-from nictop.cli.hosts import add_time_option
+from nictop.cli.hosts import add_time_option, host_in_recording
 from nictop.cli.signals import run_screen
 from nictop.cli.terminal import require_terminal, screen_glyphs
+from nictop.errors import NictopError
 
 MIN_REPLAY_SPEED, MAX_REPLAY_SPEED = 0.1, 100.0
 
@@ -38,6 +39,13 @@ def run(options: argparse.Namespace) -> int:
     from nictop.recording.segments import open_recording
     from nictop.recording.time_spec import resolve_time
 
+    named = host_in_recording(options.file)
+    if named is not None:
+        path, host = named
+        raise NictopError(
+            f"a recording is replayed with all of its hosts, not {host} alone",
+            f"nictop replay {path}",
+        )
     require_terminal("without a terminal, use: nictop show FILE --at TIME")
     is_whole = options.at is not None
     with open_recording(options.file, whole=is_whole, time_text=options.at) as recording:

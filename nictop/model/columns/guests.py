@@ -141,7 +141,7 @@ COLUMNS: tuple[Column[GuestRow], ...] = (
         source="VLAN of the port or VF (bridge VLANs, database of Open vSwitch, "
                "IFLA_VF_VLAN_LIST; configuration)"),
     Column("mtu", "MTU", "", 5, 10, "right", _mtu,
-        source="MTU of the tap or veth (IFLA_MTU)"),
+        source="MTU of the tap or veth of this host (IFLA_MTU); without one of the guest's NIC"),
     Column("source", "FROM", "", 24, 11, "left", _source,
         source="from where the address is known"),
     Column("kind", "KIND", "", 9, 12, "left", lambda row: KIND_WORDS[row.guest.kind],

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from nictop.model.devices.tree import Row
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.guests.owners import NicOwner
-from nictop.model.guests.table import queue_text
+from nictop.model.guests.table import guest_mtu_text, queue_text
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import warn_if
 
@@ -38,7 +38,8 @@ def _facts(row: Row, snapshot: Snapshot) -> Iterator[Fact]:
         yield Fact("Assigned to", owner.text)
     if owner is not None and owner.nic is not None:
         nic = owner.nic
-        device = (nic.name, nic.model or nic.backend, nic.address)
+        mtu = guest_mtu_text(nic.mtu, owner.kind, is_stopped=owner.is_stopped)
+        device = (nic.name, nic.model or nic.backend, nic.address, mtu)
         yield Fact("NIC there", " · ".join(filter(None, device)))
         if queue_text(nic):
             yield Fact("Queues", queue_text(nic), warn_if(nic.vhost is False))

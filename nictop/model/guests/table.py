@@ -17,7 +17,7 @@ from nictop.model.devices.switch_ports import leads_to_datapath, representor_of,
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.guests.agents import AGENT_SOURCE, AgentFacts, AgentsTold, guest_key
-from nictop.model.guests.owners import guest_text
+from nictop.model.guests.owners import GuestKind, guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
@@ -208,10 +208,20 @@ class GuestRow:
 
     @property
     def mtu(self) -> int | None:
-        """Of the link of this host; else as its device offers, or in its namespace."""
+        """Of the link of this host; without one `guest_mtu`."""
         if self.link is not None and self.link.mtu:
             return self.link.mtu
-        return self.nic.mtu if self.nic is not None else None
+        return self.guest_mtu
+
+    @property
+    def guest_mtu(self) -> int | None:
+        """Of the NIC in a container; of a virtual machine as its device offers it, or as
+        configured."""
+        if self.nic is None:
+            return None
+        if self.nic.mtu is None and self.link is not None and self.link.veth_peer is not None:
+            return self.link.veth_peer.mtu
+        return self.nic.mtu
 
     @property
     def state(self) -> str:
@@ -265,18 +275,39 @@ def guest_rates(counted: LinkRates | VfRates | None, *, is_same_direction: bool)
 
 
 def nic_facts(row: GuestRow) -> str:
-    """``net0: virtio-net-pci 52:54:… · tap101i0 · port fwln101i0 of vmbr0, VLAN 30 · MTU 1500 · 4
-    queue pairs, vhost · 192.0.2.7 (neighbour table)``"""
+    """``net0: virtio-net-pci 52:54:… · tap101i0, MTU 1500 on this host · port fwln101i0 of vmbr0,
+    VLAN 30 · 4 queue pairs, vhost · 192.0.2.7 (neighbour table)``"""
     nic = row.nic
     if nic is None:
         return ""
     name = f"{nic.name}: " if nic.name else ""
     device = " ".join(filter(None, (nic.model or nic.backend, row.mac)))
-    parts = [f"{name}{device}", row.connection, _network_text(row)]
-    parts.append(f"MTU {row.mtu}" if row.mtu is not None else "")
+    parts = [f"{name}{device}", *_mtu_and_connection(row), _network_text(row)]
     parts.append(queue_text(nic))
     parts += [f"{found.address} ({found.source})" for found in row.addresses]
     return " · ".join(filter(None, parts))
+
+
+def guest_mtu_text(mtu: int | None, kind: GuestKind, *, is_stopped: bool) -> str:
+    """``MTU 1500 in the guest``, of `GuestRow.guest_mtu`; "": not known."""
+    if mtu is None:
+        return ""
+    if is_stopped:
+        return f"MTU {mtu} configured"
+    if kind == "vm":
+        return f"MTU {mtu} offered to the guest"
+    return f"MTU {mtu} in the guest"
+
+
+def _mtu_and_connection(row: GuestRow) -> tuple[str, str]:
+    """``MTU 1500 in the guest``, ``veth5, MTU 1450 on this host``; if both are the same, once."""
+    guest_mtu = guest_mtu_text(row.guest_mtu, row.guest.kind, is_stopped=row.is_stopped)
+    if row.link is None or not row.link.mtu:
+        return guest_mtu, row.connection
+    mtu = row.link.mtu
+    if row.guest.kind != "vm" and row.guest_mtu == mtu:
+        return "", f"{row.connection}, MTU {mtu} at both ends"
+    return guest_mtu, f"{row.connection}, MTU {mtu} on this host"
 
 
 def _network_text(row: GuestRow) -> str:

@@ -1,5 +1,6 @@
 """Every fact of two hosts, side by side: those that differ, in three parts: findings that only one
-side has, differences, and expected ones (names, addresses, counters).
+side has or that are between both hosts, differences, and expected ones (names, addresses,
+counters).
 
 Pure. Facts are those of the panel of each device and of the host (`model.facts`), and the kernel
 settings; texts are not sanitized.
@@ -8,7 +9,7 @@ settings; texts are not sanitized.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from nictop.model.devices.tree import row_of_host, row_of_link
@@ -23,9 +24,10 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
-from nictop.rules import SEVERITIES, Diagnosis, Finding, Severity
+from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, diagnose
 
 Kind = Literal["differs", "expected"]
+SideName = Literal["left", "right"]
 EXPECTED_SECTIONS = frozenset(
     (
         *("Summary", "Counters", "Driver counters", "Queue rates", KERNEL_LOG, "Other profiles"),
@@ -50,6 +52,8 @@ NIC_PLACEHOLDER = "(this NIC)"
 """In place of the names of both NICs where their facts are compared."""
 WORD = re.compile(r"[\w.-]+")
 LIST_SEPARATOR = ", "
+NO_FURTHER_ITEM = "none of these"
+"""Of a side whose list has nothing that the other does not have."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +81,15 @@ class NicDifferences:
 
 @dataclass(frozen=True)
 class OneSidedFinding:
-    """A finding that the other side does not have."""
+    """A finding that the other side does not have, or one between both hosts."""
 
-    side: Literal["left", "right"]
+    side: SideName
     rule: str
     severity: Severity
     subject: str
     title: str
+    needs_both: bool = False
+    """It is between the two hosts (the rule compares hosts), and about the one of this side."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,9 @@ class HostDifferences:
     """The worst first."""
     host: tuple[Difference, ...]
     nics: tuple[NicDifferences, ...]
+
+    is_one_moment: bool = True
+    """Both states are of the same time; else nothing between the hosts was checked."""
 
     @property
     def number(self) -> int:
@@ -123,15 +132,22 @@ class Side:
     """Only this NIC; "": the whole host."""
 
 
-def compare_sides(left: Side, right: Side) -> HostDifferences:
-    """With a NIC on each side: those two, whatever their role, and nothing else."""
+def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> HostDifferences:
+    """With a NIC on each side: those two, whatever their role, and nothing else. `is_one_moment`:
+    both states are of the same time, so that what is between the two hosts can be said."""
     pairs = _pairs(left, right)
     only_nics = bool(left.nic or right.nic)
     host: tuple[Difference, ...] = ()
     if not only_nics:
         host = _host_differences(left.snapshot, right.snapshot)
     nics = tuple(_nic_differences(pair, left.snapshot, right.snapshot) for pair in pairs)
-    return HostDifferences(left.name, right.name, _one_sided(left, right, pairs), host, nics)
+    between = _findings_between(left, right) if is_one_moment else []
+    findings = _one_sided(left, right, pairs, between)
+    for finding in between:
+        findings.append(_finding(_side_of(finding, left), finding, needs_both=True))
+    ordered = tuple(sorted(findings, key=_rank))
+    is_one_host = left.snapshot.host == right.snapshot.host
+    return HostDifferences(left.name, right.name, ordered, host, nics, is_one_moment or is_one_host)
 
 
 def _pairs(left: Side, right: Side) -> list[NicPair]:
@@ -286,46 +302,82 @@ def _differences(
 
 
 def _without_common_items(left: str, right: str) -> tuple[str, str]:
-    """Of two lists only the items that the other does not have; other texts whole."""
+    """Of two lists only the items that the other does not have; other texts, and lists that differ
+    in their order alone, whole."""
     ours, theirs = left.split(LIST_SEPARATOR), right.split(LIST_SEPARATOR)
-    if min(len(ours), len(theirs)) < 2:
+    if min(len(ours), len(theirs)) < 2 or set(ours) == set(theirs):
         return left, right
-    return _joined_without(ours, set(theirs)), _joined_without(theirs, set(ours))
+    only_ours, only_theirs = (
+        _joined_without(ours, set(theirs)),
+        _joined_without(theirs, set(ours)),
+    )
+    return only_ours or NO_FURTHER_ITEM, only_theirs or NO_FURTHER_ITEM
 
 
 def _joined_without(items: Sequence[str], left_out: set[str]) -> str:
     return LIST_SEPARATOR.join(item for item in items if item not in left_out)
 
 
-def _one_sided(left: Side, right: Side, pairs: Sequence[NicPair]) -> tuple[OneSidedFinding, ...]:
-    """A finding about a NIC is on both sides if its partner has it."""
+def _findings_between(left: Side, right: Side) -> list[Finding]:
+    """Of the rules that compare hosts, about these two, whatever other hosts are watched."""
+    names = {left.snapshot.host, right.snapshot.host}
+    checked = set(left.diagnosis.hosts)
+    if len(names) < 2 or not names <= checked:
+        return []
+    found = [finding for side in (left, right) for finding in _findings(side)]
+    found = [finding for finding in found if RULES[finding.rule].compares_hosts]
+    if not found or names == checked:
+        return found
+    hosts = (HostFacts(left.snapshot), HostFacts(right.snapshot))
+    rules = [RULES[name] for name in dict.fromkeys(finding.rule for finding in found)]
+    about_both = {_key(finding) for finding in diagnose(hosts, rules).findings}
+    return [finding for finding in found if _key(finding) in about_both]
+
+
+def _key(finding: Finding) -> tuple[str, str, str]:
+    return finding.rule, finding.host, finding.subject
+
+
+def _one_sided(
+    left: Side, right: Side, pairs: Sequence[NicPair], between: Sequence[Finding]
+) -> list[OneSidedFinding]:
+    """A finding about a NIC is on both sides if its partner has it. Without those in `between`."""
+    left_out = {_key(finding) for finding in between}
     partners = {}
     for pair in pairs:
         if pair.left is not None and pair.right is not None:
             partners[pair.left.name] = pair.right.name
     ours = {}
-    for finding in _findings(left):
+    for finding in _findings(left, left_out):
         subject = partners.get(finding.subject, finding.subject)
         ours[finding.rule, subject] = finding
-    theirs = {(finding.rule, finding.subject): finding for finding in _findings(right)}
+    theirs = {(finding.rule, finding.subject): finding for finding in _findings(right, left_out)}
     found = [_finding("left", ours[key]) for key in ours.keys() - theirs.keys()]
     found += [_finding("right", theirs[key]) for key in theirs.keys() - ours.keys()]
-    return tuple(sorted(found, key=_rank))
+    return found
 
 
 def _rank(finding: OneSidedFinding) -> tuple[int, str, str, str]:
     return SEVERITIES.index(finding.severity), finding.rule, finding.side, finding.subject
 
 
-def _findings(side: Side) -> list[Finding]:
-    """Of its host, and of its NIC if it is one."""
+def _findings(
+    side: Side, left_out: Collection[tuple[str, str, str]] = frozenset()
+) -> list[Finding]:
+    """Of its host, and of its NIC if it is one. `left_out`: keys of some."""
     found = []
     for finding in side.diagnosis.findings:
         is_of_nic = not side.nic or finding.subject == side.nic
-        if is_of_nic and finding.host == side.snapshot.host:
+        is_wanted = is_of_nic and _key(finding) not in left_out
+        if is_wanted and finding.host == side.snapshot.host:
             found.append(finding)
     return found
 
 
-def _finding(side: Literal["left", "right"], finding: Finding) -> OneSidedFinding:
-    return OneSidedFinding(side, finding.rule, finding.severity, finding.subject, finding.title)
+def _side_of(finding: Finding, left: Side) -> SideName:
+    return "left" if finding.host == left.snapshot.host else "right"
+
+
+def _finding(side: SideName, finding: Finding, *, needs_both: bool = False) -> OneSidedFinding:
+    severity, subject, title = finding.severity, finding.subject, finding.title
+    return OneSidedFinding(side, finding.rule, severity, subject, title, needs_both)

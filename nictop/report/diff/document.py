@@ -26,6 +26,10 @@ from nictop.rules.wording import severity_mark
 MIN_VALUE_CELLS = 20
 MISSING = "–"
 """In place of a fact that one side does not have."""
+FINDING_SECTIONS = (("findings of one side", False), ("findings between both hosts", True))
+"""(title, `OneSidedFinding.needs_both`)"""
+NOT_BETWEEN = "Findings between both hosts are not checked: the sides are of different times"
+MISSING_NOTE = f"{MISSING}: none on that side, or not known"
 ALL_OPTION = "--all"
 NO_DIFFERENCE = "No difference beyond names, addresses and counters"
 
@@ -86,12 +90,19 @@ def diff_blocks(
     """`everything`: also the expected differences; `hint`: what lists them."""
     names = (diff.left, diff.right)
     blocks: list[Block] = [Line(f"{diff.left} · {diff.right}"), _verdict(diff)]
-    if diff.findings:
-        lines = [_finding_line(finding, names, glyphs) for finding in diff.findings]
-        blocks.append(Section((Items(tuple(lines)),), "findings of one side"))
+    for title, needs_both in FINDING_SECTIONS:
+        listed = [finding for finding in diff.findings if finding.needs_both is needs_both]
+        lines = tuple(_finding_line(finding, names, glyphs) for finding in listed)
+        if lines:
+            blocks.append(Section((Items(lines),), title))
+    if not diff.is_one_moment:
+        blocks.append(Line(NOT_BETWEEN, "dim"))
     blocks += _fact_sections("host", diff.host, names, everything=everything)
     for nic in diff.nics:
         blocks += _nic_blocks(nic, names, everything=everything)
+    shown = [fact for fact in diff.facts() if everything or fact.kind == "differs"]
+    if any(not (fact.left and fact.right) for fact in shown):
+        blocks.append(Line(MISSING_NOTE, "dim"))
     hidden = _number_expected(diff)
     if hidden and not everything:
         differences = count_noun(hidden, "expected difference")

@@ -60,6 +60,9 @@ class GuestNicFacts:
     """Port of the bridge by which it is in its network."""
     vlans: str | None
     mtu: int | None
+    """Of `link`, the end on this host; without one as `guest_mtu`."""
+    guest_mtu: int | None
+    """Of the NIC in a container; of a virtual machine as its device offers it, or as configured."""
     queues: int | None
     vhost: bool | None
     addresses: tuple[AddressFacts, ...]
@@ -222,6 +225,7 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
         port=_port_name(row),
         vlans=row.vlans or None,
         mtu=row.mtu,
+        guest_mtu=row.guest_mtu,
         queues=nic.queues,
         vhost=nic.vhost,
         addresses=tuple(map(_address, row.addresses)),

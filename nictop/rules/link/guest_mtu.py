@@ -1,10 +1,11 @@
 """Taps and veths whose two ends have different MTUs.
 
 Reads nothing. Kernel: net/core/dev.c and include/linux/netdevice.h (____dev_forward_skb: a veth
-drops frames larger than its MTU that its other end sent, and counts them in rx_dropped; the other
-end counts tx_dropped), drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c
-(br_dev_queue_push_xmit: a bridge drops frames larger than the MTU of the port that they leave by,
-and counts nothing), drivers/net/tun.c (frames from the guest are not checked).
+drops frames that its other end sent and that are larger than its MTU, the Ethernet header and
+`VLAN_TAG_BYTES`, and counts them in rx_dropped; the other end counts tx_dropped),
+drivers/net/veth.c (veth_xmit), net/bridge/br_forward.c (br_dev_queue_push_xmit: a bridge drops
+frames too large in the same way for the port that they leave by, and counts nothing),
+drivers/net/tun.c (frames from the guest are not checked).
 """
 
 from __future__ import annotations
@@ -37,6 +38,10 @@ LAYER_2_TUNNELS = ("vxlan", "geneve", "gretap", "ip6gretap")
 TAPS = ("tun", "macvtap")
 MAX_SHOWN = 3
 """Guests and containers of one finding."""
+VLAN_TAG_BYTES = 4
+"""include/linux/netdevice.h, __is_skb_forwardable: a veth or a bridge port accepts a frame of the
+MTU, the Ethernet header and a VLAN tag, tagged or not; and any for segmentation offload."""
+VLAN_NOTE = "its MTU and 4 bytes, room for a VLAN tag"
 GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
 
 
@@ -77,8 +82,9 @@ def _tap_finding(at: Attachment, fixes: tuple[Fix, ...]) -> Finding:
             _mtu_evidence("MTU of the tap", tap),
             _mtu_evidence(f"MTU of {at.guest.name} {nic.name}", nic),
         ),
-        why=f"Packets to the guest above {tap.mtu} bytes are dropped without a counter. Small "
-        f"packets pass: ping and SSH work, large transfers hang. {GSO_NOTE}",
+        why=f"Packets to the guest above {_forwarded_bytes(tap.mtu)} bytes are dropped without a "
+        "counter (the MTU of the tap and 4 bytes, room for a VLAN tag). Small packets pass: ping "
+        f"and SSH work, large transfers hang. {GSO_NOTE}",
         fixes=fixes,
     )
 
@@ -343,9 +349,9 @@ def _uplink_finding(host: HostFacts, bridge: Link, uplink: Link, large: Sequence
         bridge,
         f"{names} with MTU {size}, but {uplink.mtu} of its uplink {uplink.name}",
         evidence=(*ends, _mtu_evidence(f"MTU of {uplink.name}", uplink)),
-        why=f"The bridge drops packets above {uplink.mtu} bytes for the network behind "
-        f"{uplink.name}, and neither reports nor counts them. Small packets pass: ping and SSH "
-        "work, large transfers hang.",
+        why=f"The bridge drops packets above {_forwarded_bytes(uplink.mtu)} bytes for the network "
+        f"behind {uplink.name} ({VLAN_NOTE}), and neither reports nor counts them. Small packets "
+        "pass: ping and SSH work, large transfers hang.",
         fixes=tuple(_uplink_fixes(host, uplink, large, size)),
     )
 
@@ -422,6 +428,11 @@ def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
             yield _veth_finding(host, ends, counter, _count(host, ends.link, position))
 
 
+def _forwarded_bytes(mtu: int) -> int:
+    """Largest IP packet without a VLAN tag that the kernel hands over to a device of this MTU."""
+    return mtu + VLAN_TAG_BYTES
+
+
 def _drop_counter(ends: VethEnds) -> tuple[int, str]:
     """(position, name) of the counter of `link` that counts the large frames."""
     if ends.mtu > ends.link.mtu:
@@ -446,8 +457,9 @@ def _veth_finding(host: HostFacts, ends: VethEnds, counter: str, dropped: int) -
         link,
         f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
         evidence=tuple(evidence),
-        why=f"Frames above {ends.smaller} bytes from the larger end are dropped at the "
-        f"smaller one. Small packets pass: ping and SSH work, large transfers hang. {GSO_NOTE}",
+        why=f"Packets above {_forwarded_bytes(ends.smaller)} bytes from the larger end are dropped "
+        f"at the smaller one ({VLAN_NOTE}). Small packets pass: ping and SSH work, large transfers "
+        f"hang. {GSO_NOTE}",
         fixes=(_equal_ends(host, ends),),
     )
 

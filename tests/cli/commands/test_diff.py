@@ -17,6 +17,7 @@ from tests.support.recordings import host_items, write_recording
 
 AT = "+20"
 """One of the hosts has another MTU then."""
+ONE, TWO = (f"{DEMO}/alma-load-00{number}" for number in (1, 2))
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: str, code: int) -> str:
@@ -39,6 +40,46 @@ def test_two_states_of_this_host_are_named_by_their_time(
         write_recording(path, host_items("vm1", 20))
     text = printed(capsys, *map(str, paths), code=0)
     assert text.count("recorded ") == 2 and "No difference beyond names" in text
+
+
+def test_two_moments_of_one_host_in_a_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first time is that of A, the second that of B."""
+    alone = tmp_path / "alone.nictop"
+    write_recording(alone, host_items("vm1", 20))
+    for sides in ((str(alone), str(alone)), (str(alone),), (ONE, ONE)):
+        heads = []
+        for times in (("+2", "end"), ("end", "+2")):
+            words = [word for time in times for word in ("--at", time)]
+            main(["diff", *sides, *words])
+            heads.append(capsys.readouterr().out.splitlines()[0])
+        assert all(head.count("recorded ") == 2 for head in heads), sides
+        first, second = heads[0].split(" · ")
+        assert first < second and heads[1] == f"{second} · {first}"
+
+
+def test_the_hint_for_two_moments_can_be_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["diff", ONE, ONE, "--at", AT]) == 2
+    assert "--at TIME --at TIME" in capsys.readouterr().err
+
+
+def test_a_host_is_found_by_the_end_of_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the screen shows it. What follows the colon of a ``KIND:NAME`` is no NIC."""
+    path = tmp_path / "lab.nictop"
+    hosts = ("local/netns:a", "local/netns:b", "pve/netns:b")
+    items = [item for host in hosts for item in host_items(host, 20)]
+    write_recording(path, sorted(items, key=lambda item: item[2]))
+    text = printed(capsys, f"{path}/netns:a", f"{path}/local/netns:b", code=0)
+    assert text.startswith("local/netns:a · local/netns:b\n")
+    assert main(["diff", f"{path}/netns:c", f"{path}/netns:a"]) == 2
+    error = capsys.readouterr().err
+    assert "has no host netns:c\n" in error and "local/netns:a, local/netns:b" in error
+    assert main(["show", f"{path}/netns:b"]) == 2
+    error = capsys.readouterr().err
+    assert "has several hosts netns:b\n" in error and "local/netns:b, pve/netns:b\n" in error
 
 
 def test_json_has_the_number_and_the_schema_describes_it(
@@ -74,6 +115,12 @@ def test_the_live_host_does_not_differ_from_itself(capsys: pytest.CaptureFixture
         (("local:no-such-nic", "local"), "has no interface no-such-nic"),
         (("local", "./absent.nictop"), "No such file or directory"),
         (("local", "local", "--at", "end"), "--at needs a recording"),
+        (("local", ONE, "--at", "+1", "--at", "+2"), "two times need two recordings"),
+        ((ONE, TWO, *("--at", "+1") * 3), "--at may be given twice"),
+        ((ONE, ONE), "both sides are the same moment"),
+        ((ONE, ONE, "--at", AT), "both sides are the same moment"),
+        ((ONE, ONE, "--at", AT, "--at", AT), "both sides are the same moment"),
+        ((f"{ONE}:ens224", f"{ONE}:ens224", "--at", AT), "both sides are the same moment"),
     ],
 )
 def test_sides_that_cannot_be_compared(
@@ -148,7 +195,8 @@ def test_one_nic_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = tmp_path / "a.nictop"
     write_recording(path, host_items("vm1", 20))
     sides = [f"{os.fspath(path)}:ens192"] * 2
-    assert ":ens192" in printed(capsys, *sides, code=0)
+    times = ("--at", "+2", "--at", "end")
+    assert ":ens192" in printed(capsys, *sides, *times, code=0)
 
 
 @pytest.mark.parametrize(
@@ -176,3 +224,11 @@ def test_the_agent_of_another_guest_is_not_asked(capsys: pytest.CaptureFixture[s
     assert main(["diff", "local/netns:no-such", "local"]) != 0
     error = capsys.readouterr().err
     assert "netns:no-such" in error and "guest" not in error
+
+
+@pytest.mark.parametrize("command", ["show", "check", "guests", "report", "replay"])
+def test_a_second_time_does_not_replace_the_first(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, DEMO, "--at", "+1", "--at", "+2"]) == 2
+    assert "--at: one time only" in capsys.readouterr().err

@@ -164,6 +164,13 @@ def test_a_fault_is_found(home: dict[str, str], fault: str) -> None:
     assert rules_found(lab(home, "--fault", fault, line=check())) == {FAULT_RULES[fault]}
 
 
+def test_the_difference_of_two_hosts_has_what_is_between_them(home: dict[str, str]) -> None:
+    line = f"{' '.join(NICTOP)} diff --format json local/netns:a local/netns:b || test $? = 1"
+    found = json.loads(lab(home, "--fault", "route", line=line))["diff"]["findings"]
+    (refused,) = [one for one in found if one["rule"] == FAULT_RULES["route"]]
+    assert (refused["side"], refused["needs_both"]) == ("right", True)
+
+
 def test_nothing_is_found_without_a_fault(home: dict[str, str]) -> None:
     options = ("--join", "bridge", "--hosts", "3")
     assert rules_found(lab(home, *options, line=check("c", "switch"))) == set()

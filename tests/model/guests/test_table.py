@@ -20,10 +20,12 @@ from nictop.model.guests.table import (
     why_guests_are_missing,
 )
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Thread, Unreadable, VirtualFunction
+from nictop.probe.records import HostedGuest, Thread, Unreadable, VirtualFunction
 from tests.model.guests.hypervisor import (
+    CT,
     LINKS,
     MACVTAP,
+    OLD,
     PORT,
     TAP,
     THREADS,
@@ -145,10 +147,38 @@ def test_cpu_time_of_vcpus_and_vhost() -> None:
 
 def test_facts_in_one_line() -> None:
     assert nic_facts(row("web1")) == (
-        "net0: virtio-net-pci bc:24:11:00:00:01 · tap101i0 · port fwpr101p0 of vmbr0, VLAN 30 · "
-        "MTU 1400 · 2 queue pairs, vhost · 192.0.2.77 (DHCP lease of libvirt virbr0) · "
+        "net0: virtio-net-pci bc:24:11:00:00:01 · tap101i0, MTU 1400 on this host · "
+        "port fwpr101p0 of vmbr0, VLAN 30 · 2 queue pairs, vhost · 192.0.2.77 (DHCP lease of libvirt virbr0) · "
         "192.0.2.101 (neighbour table)"
     )
+
+
+@pytest.mark.parametrize(
+    ("guest", "mtu", "text"),
+    [
+        (CT, 1450, "MTU 1450 in the guest · "),
+        (WEB1, 1450, "MTU 1450 offered to the guest · "),
+        (OLD, 1450, "MTU 1450 configured"),
+    ],
+)
+def test_whose_mtu_it_is(guest: HostedGuest, mtu: int, text: str) -> None:
+    """That of the end on this host may be another."""
+    nic, *others = guest.nics
+    changed = replace(guest, nics=(replace(nic, mtu=mtu), *others))
+    snapshot = hypervisor(guests=(changed,))
+    found = row(guest.name, 0, snapshot)
+    facts = nic_facts(found)
+    assert text in facts and facts.count("MTU") == 1 + (found.link is not None)
+    if found.link is not None:
+        assert f" · {found.link.name}, MTU {found.link.mtu} on this host" in facts
+        assert (found.mtu, found.guest_mtu) == (found.link.mtu, mtu)
+        (tap,) = [one for one in device_tree(snapshot) if one.key == f"link:{found.link.ifindex}"]
+        labels = {fact.label: fact.text for one in link_facts(tap, snapshot) for fact in one.facts}
+        assert labels["NIC there"].endswith(text.removesuffix(" · "))
+
+
+def test_one_mtu_of_both_ends_is_said_once() -> None:
+    assert " · veth5, MTU 1500 at both ends · " in nic_facts(row("ct1"))
 
 
 def test_every_column_of_every_row_has_a_text() -> None:

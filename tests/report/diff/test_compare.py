@@ -3,6 +3,7 @@ role."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,16 @@ from hypothesis import strategies as st
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import Address, Bond, Channels, Line, Link, VirtualFunction
-from nictop.report.diff.compare import HostDifferences, Side, compare_sides
+from nictop.report.diff.compare import (
+    HostDifferences,
+    Side,
+    _without_common_items,
+    compare_sides,
+)
 from nictop.report.diff.document import (
+    MISSING_NOTE,
     NO_DIFFERENCE,
+    NOT_BETWEEN,
     diff_html,
     diff_json,
     diff_markdown,
@@ -25,6 +33,7 @@ from nictop.rules import Diagnosis, HostFacts, diagnose
 from tests.support.findings import finding
 from tests.support.hostile import NAME
 from tests.support.lines import hello, inventory, link
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 from tests.support.stages import recorded_hosts
 
 
@@ -77,6 +86,17 @@ def nic(ifindex: int, name: str, *, address: str = "", queues: int = 0, **fields
         )
         made = replace(made, ethtool=ethtool)
     return made
+
+
+def sides_of_case(path: str, others: int = 0) -> tuple[Side, Side]:
+    """Two hosts of the first case of a rule that compares hosts, after one diagnosis; `others`:
+    hosts that are watched, too."""
+    case = json.loads((CASES_DIRECTORY / path).read_text())["fires"][0]
+    hosts = [host_facts(host) for host in case["hosts"]]
+    watched = [HostFacts(side(name=f"other{number}").snapshot) for number in range(others)]
+    diagnosis = diagnose([*hosts, *watched])
+    left, right = (Side(host.name, host.snapshot, diagnosis) for host in hosts)
+    return left, right
 
 
 @pytest.mark.parametrize("name", recorded_hosts())
@@ -241,3 +261,53 @@ def test_a_page_has_what_the_text_has() -> None:
     page = diff_html(compare_sides(left, right))
     assert page.startswith("<!DOCTYPE html>") and "offloads_are_off" in page and page.isascii()
     assert "<script" not in diff_html(compare_sides(side(name="<script>"), right))
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_what_is_between_both_hosts_is_shown_with_the_host_that_it_is_of(others: int) -> None:
+    left, right = sides_of_case("routes/route_refuses_a_watched_host.json", others)
+    diff = compare_sides(left, right, is_one_moment=True)
+    (found,) = [one for one in diff.findings if one.rule == "route_refuses_a_watched_host"]
+    of_host = next(
+        one.host for one in left.diagnosis.findings if one.rule == "route_refuses_a_watched_host"
+    )
+    assert found.needs_both
+    assert {"left": left.name, "right": right.name}[found.side] == of_host
+    text = diff_text(diff, 120)
+    assert f"findings between both hosts\n✖ {of_host}: {found.subject}: " in text
+    assert NOT_BETWEEN not in text
+
+
+def test_a_finding_between_both_that_both_have_is_shown_of_both() -> None:
+    """On both sides it would be no difference, as one that each has by itself."""
+    left, right = sides_of_case("link/ip_address_is_on_two_hosts.json")
+    found = {
+        (one.host, one.subject)
+        for one in left.diagnosis.findings
+        if one.rule == "ip_address_is_on_two_hosts"
+    }
+    diff = compare_sides(left, right, is_one_moment=True)
+    names = {"left": left.snapshot.host, "right": right.snapshot.host}
+    shown = [one for one in diff.findings if one.rule == "ip_address_is_on_two_hosts"]
+    assert {(names[one.side], one.subject) for one in shown} == found
+    assert len(shown) == len(found)
+
+
+def test_of_different_times_nothing_is_said_to_be_between_the_hosts() -> None:
+    diff = compare_sides(side(), side(name="b"))
+    assert NOT_BETWEEN in diff_text(diff, 80)
+    assert NOT_BETWEEN not in diff_text(compare_sides(side(), side()), 80), "one host"
+
+
+def test_a_side_that_has_nothing_beyond_the_other_has_none_of_these() -> None:
+    """A dash would mean that it is not known."""
+    assert _without_common_items("a, b, c", "a, b") == ("c", "none of these")
+    assert _without_common_items("a, b", "b, a") == ("a, b", "b, a"), "another order alone"
+    assert _without_common_items("a, b", "") == ("a, b", ""), "not known"
+
+
+def test_a_dash_is_explained() -> None:
+    """It is not the same as none."""
+    one, other = nic(2, "ens1", queues=4), nic(2, "ens1")
+    assert MISSING_NOTE in diff_text(compare_sides(side(one), side(other)), 80)
+    assert MISSING_NOTE not in diff_text(compare_sides(side(one), side(one)), 80)

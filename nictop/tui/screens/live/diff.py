@@ -4,7 +4,7 @@
 │ vm1:ens224 · vm2:ens224                                        │
 │ 3 differences                                                  │
 │                                                                │
-│ findings of one side                                           │
+│ findings between both hosts                                    │
 │ ▲ vm2: ens224: MTU mismatch (mtu_differs_in_one_subnet)        │
 │ [ All ]  [ Swap ]  [ Copy ]  [ Save ]  [▸Close ]               │
 ╰ Tab Next · Enter Close · Esc Close · ↑↓ Scroll ────────────────╯
@@ -47,7 +47,8 @@ class DiffScreen(ReportDialog):
         left, right = self._left, self._right
         if self._unchecked():  # one side without findings would have all of those of the other
             left, right = replace(left, diagnosis=None), replace(right, diagnosis=None)
-        return compare_sides(left.side(), right.side())
+        is_one_moment = left.moment == right.moment
+        return compare_sides(left.side(), right.side(), is_one_moment=is_one_moment)
 
     def _unchecked(self) -> list[str]:
         """Names of the sides on which the checks have not run."""

@@ -69,7 +69,8 @@ async def test_guests_of_the_chosen_host(size: tuple[int, int]) -> None:
         tap = next(line for line in drawn if "tap101i0" in line and "web1" in line)
         assert "running" in tap and "8.00 k" in tap and "16.0 k" in tap
         assert any("VF 0 of ens1f0" in line for line in drawn)
-        assert any("port veth5 of vmbr0" in line for line in drawn)
+        words = " ".join(" ".join(drawn).replace("│", " ").split())
+        assert "veth5, MTU 1500 at both ends · port veth5 of vmbr0" in words
         await screen.press("o")
         assert panes(screen) == (True, False)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from nictop.model.text.glyphs import ASCII
+from nictop.report.diff.document import NOT_BETWEEN
+from nictop.rules import diagnose
 from nictop.tui.controllers.marks import Marked, Marks
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.live.diff import DiffScreen
@@ -18,6 +23,7 @@ from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 from tests.support.screen import (
     NARROW,
     WIDE,
@@ -107,6 +113,22 @@ async def test_a_host_that_is_not_read_cannot_be_marked() -> None:
         assert screen.nictop.marks.first is None
         messages = [one.message for one in screen.app._notifications]
         assert messages == ["vm1: interfaces are not read yet."]
+
+
+@pytest.mark.parametrize(("moment", "is_shown"), [("", True), ("14:03:20", False)])
+async def test_what_is_between_both_hosts_is_shown(moment: str, is_shown: bool) -> None:
+    """Of another time it is not known."""
+    path = CASES_DIRECTORY / "link/ip_address_is_on_two_hosts.json"
+    case = json.loads(path.read_text())["fires"][0]
+    facts = [host_facts(host) for host in case["hosts"]]
+    diagnosis = diagnose(facts)
+    left, right = (Marked(one.name, "", "", one.snapshot, diagnosis) for one in facts)
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, _):
+        screen.app.open_diff(left, replace(right, moment=moment))
+        await screen.settle()
+        text = dialog_text(screen)
+        assert ("findings between both hosts" in text) is is_shown
+        assert (NOT_BETWEEN in text) is not is_shown
 
 
 async def test_findings_are_not_compared_before_the_checks() -> None:
