@@ -50,6 +50,7 @@ FINDINGS = {
         ("hypervisor_offers_one_queue", "eth0"),
         ("multiqueue_is_not_used", "eth1"),
         ("nic_is_emulated", "eth2"),
+        ("nothing_configures_the_nic", "eth3"),
     },
 }
 """``ens5`` is a vmxnet3: its driver cannot map its rings with pages of 16 KiB behind an SMMU."""

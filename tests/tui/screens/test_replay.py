@@ -507,14 +507,14 @@ async def test_next_and_previous_run_of_the_demo() -> None:
     async with screen_with_replay(DEMO, start=3.0) as screen:
         runs = screen.replay.runs
         seen = []
-        for _ in range(8):
+        for _ in range(20):
             await screen.press("n")
             await screen.until(lambda: not screen.replay.searches)
             seen.append(screen.nictop.now())
         assert {run.begin for run in runs} <= set(seen)
-        assert any("There is no next one" in text for text in screen.notifications())
+        assert any("No next warning" in text for text in screen.notifications())
         back = []
-        for _ in range(8):
+        for _ in range(20):
             await screen.press("N")
             await screen.until(lambda: not screen.replay.searches)
             back.append(screen.nictop.now())

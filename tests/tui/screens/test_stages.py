@@ -34,13 +34,13 @@ UNKNOWN = re.compile(
 """Sentences that claim nothing."""
 KNOWN_FROM: Mapping[str, str] = {
     r"no errors, drops": "links",
-    r"off (Virtual|Packets)": "no link",
+    r"off (Virtual|Packets)|against a host without a login": "no link",
     r"route none$|gateway – none|IOMMU group none|PCIe none": "links",
     r"not reported by firmware|not supported$|no limit|no VLAN|LLDP frames|reach the PF": "links",
     r"^none$": "links",
     r"all idle|no rate|^All$|^all$|── All|no network threads|no dedicated interrupts": "links",
     r"no peer found on other hosts|no test path|No test path": "machine",
-    r"without a( device)?|interfaces without": "machine",
+    r"without a(?! login)( device)?|interfaces without": "machine",
     r"not a q|Not available": "links",
     r"nothing is applied": "links",
     r"^Off$|not supported by|peers . not asked": "machine",
