@@ -32,6 +32,7 @@ from nictop.traffic.results.selection import StoredRun
 COST_NOTES: dict[CostUnit, str] = {
     "Gb/s": "CPU: cores that were busy for each Gb/s",
     "transaction": "CPU: CPU time of all cores per transaction",
+    "busy": "CPU: cores that were busy; some runs carried too little for a cost per Gb/s",
 }
 
 
@@ -53,6 +54,8 @@ class SetUpPoint:
     """Median of goodput / ceiling; None: no ceiling is known."""
     costs: tuple[tuple[str, str, Spread | None], ...]
     """(role, host, CPU cost in `cost_unit`) of all hosts of the experiment."""
+    cost_unit: CostUnit
+    """The same for all of its set-ups."""
     unranked: tuple[str, ...]
     """Why some of the runs may not be compared with others; each reason once."""
 
@@ -60,10 +63,6 @@ class SetUpPoint:
     def main(self) -> Spread | None:
         """Of the deciding figure."""
         return self.spreads[0]
-
-    @property
-    def cost_unit(self) -> CostUnit:
-        return "Gb/s" if self.runs[0].result.plan.has_rate else "transaction"
 
     @property
     def caveat(self) -> str:
@@ -81,10 +80,10 @@ def set_up_points(runs: Sequence[StoredRun]) -> tuple[SetUpPoint, ...]:
     runs_of: dict[tuple[str, str], list[StoredRun]] = {}
     for run in runs:
         runs_of.setdefault((run.group, run.value), []).append(run)
-    measures = _measures(runs)
+    measures, unit = _measures(runs), _cost_unit(runs_of.values())
     hosts = tuple({(load.role, load.host): None for run in runs for load in run.result.hosts})
     return tuple(
-        _point(group, value, members, measures, hosts)
+        _point(group, value, members, measures, hosts, unit=unit)
         for (group, value), members in runs_of.items()
     )
 
@@ -95,12 +94,26 @@ def _measures(runs: Sequence[StoredRun]) -> tuple[Measure, ...]:
     return measures_of(next(completed, runs[0]).result) if runs else ()
 
 
+def _cost_unit(set_ups: Iterable[Sequence[StoredRun]]) -> CostUnit:
+    """One that is known of every set-up that has completed runs."""
+    for runs in set_ups:
+        if not runs[0].result.plan.has_rate:
+            return "transaction"
+        loads = [load for run in runs if run.result.failure is None for load in run.result.hosts]
+        has_cost = any(load.cost_per_gigabit is not None for load in loads)
+        if not has_cost and any(load.busy is not None for load in loads):
+            return "busy"
+    return "Gb/s"
+
+
 def _point(
     group: str,
     value: str,
     runs: Sequence[StoredRun],
     measures: tuple[Measure, ...],
     hosts: Iterable[tuple[str, str]],
+    *,
+    unit: CostUnit,
 ) -> SetUpPoint:
     completed = [run.result for run in runs if run.result.failure is None]
     shares = [result.of_ceiling for result in completed if result.of_ceiling is not None]
@@ -111,7 +124,8 @@ def _point(
         measures,
         tuple(_known_spread(map(measure.value, completed)) for measure in measures),
         median(shares) if shares else None,
-        tuple(_costs(hosts, completed)),
+        tuple(_costs(hosts, completed, unit)),
+        unit,
         tuple(dict.fromkeys(_reasons_against_ranking(runs))),
     )
 
@@ -122,20 +136,22 @@ def _known_spread(values: Iterable[float | None]) -> Spread | None:
 
 
 def _costs(
-    hosts: Iterable[tuple[str, str]], completed: Sequence[Result]
+    hosts: Iterable[tuple[str, str]], completed: Sequence[Result], unit: CostUnit
 ) -> Iterator[tuple[str, str, Spread | None]]:
     """(role, host, CPU cost) of every one of the `hosts`; the cost is that of the completed
     runs."""
     costs: dict[tuple[str, str], list[float | None]] = {place: [] for place in hosts}
     for result in completed:
         for load in result.hosts:
-            costs[load.role, load.host].append(_cost(load))
+            costs[load.role, load.host].append(_cost(load, unit))
     for (role, host), each in costs.items():
         yield role, host, _known_spread(each)
 
 
-def _cost(load: HostLoad) -> float | None:
-    return load.per_transaction if load.cost_per_gigabit is None else load.cost_per_gigabit
+def _cost(load: HostLoad, unit: CostUnit) -> float | None:
+    if unit == "busy":
+        return None if load.busy is None else load.busy.total
+    return load.per_transaction if unit == "transaction" else load.cost_per_gigabit
 
 
 def _reasons_against_ranking(runs: Iterable[StoredRun]) -> Iterator[str]:

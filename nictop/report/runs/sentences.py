@@ -65,7 +65,8 @@ DIRECTION_TEXTS = {
     "reverse": "server → client",
     "bidirectional": "both directions",
 }
-CostUnit = Literal["Gb/s", "transaction"]
+CostUnit = Literal["Gb/s", "transaction", "busy"]
+"""busy: cores, of runs that carried too little for a cost per Gb/s."""
 TEST_TEXTS: dict[TestKind, str] = {
     "bulk": "bulk",
     "rr": "request/response",
@@ -899,10 +900,10 @@ def _machine_text(machine: Machine, ready: float) -> str:
 
 
 def cost_value_text(cost: float, unit: CostUnit) -> str:
-    """CPU cost: cores per Gb/s, or seconds of CPU time per transaction."""
-    if unit == "Gb/s":
-        return factor_text(cost)
-    return units.duration(cost)
+    """CPU cost: cores per Gb/s, seconds of CPU time per transaction, or busy cores."""
+    if unit == "transaction":
+        return units.duration(cost)
+    return factor_text(cost)
 
 
 def _why_not_ranked(result: Result) -> Iterator[ResultSentence]:

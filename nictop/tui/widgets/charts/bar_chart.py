@@ -197,7 +197,7 @@ def _head(frame: BarLayout, caveat: str, *, has_ceiling: bool, has_costs: bool) 
     if has_ceiling:
         spans += [(f"  {frame.glyphs.limit}", "title"), (" ceiling", "dim")]
     if has_costs:
-        cost_title = f" CPU per {frame.cost_unit}"
+        cost_title = " busy CPU" if frame.cost_unit == "busy" else f" CPU per {frame.cost_unit}"
         spans += [(f"  {frame.glyphs.cost}", COST_STYLE), (cost_title, "dim")]
     return tuple(spans)
 
@@ -270,7 +270,7 @@ def _cost_line(words: str, cost: Spread | None, frame: BarLayout, top: float) ->
         marks = max(1, min(frame.bar, round(cost.median / top * frame.bar)))
     bar: Span = ((frame.glyphs.cost * marks).ljust(frame.bar), COST_STYLE)
     value = cost_value_text(cost.median, frame.cost_unit)
-    if frame.cost_unit == "Gb/s":
+    if frame.cost_unit != "transaction":
         value += " cores"
     return frame.margin, bar, (drawn(f" {value:>10} {words}", frame.words, frame.glyphs), "dim")
 

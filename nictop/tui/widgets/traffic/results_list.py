@@ -161,7 +161,7 @@ def _cost(row: ResultGroup) -> str:
     for role, _, spread in row.point.costs:
         if spread is not None and role != "observer":
             highest = spread.median if highest is None else max(highest, spread.median)
-    if highest is None:
+    if highest is None or row.point.cost_unit == "busy":  # of the whole host
         return units.UNKNOWN
     unit = " cores/Gb/s" if row.point.cost_unit == "Gb/s" else "/transaction"
     return f"{cost_value_text(highest, row.point.cost_unit)}{unit}"
