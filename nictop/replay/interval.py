@@ -129,6 +129,7 @@ class _Interval:
         end = log.ends["client"]
         end.begin_by_hand(self._since + offset)
         end.end_by_hand(self._until + offset)
+        end.is_interval = True
         # a host whose first record is later has no counters of the begin
         log.before = {name: counters or _first(self.hosts[name]) for name, counters in
                       self._before.items()}  # fmt: skip

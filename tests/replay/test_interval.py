@@ -30,7 +30,7 @@ def test_bytes_between_two_times(path: Path) -> None:
     with Recording.open(str(path)) as recording:
         found = interval_result(recording, 1002.85, 1005.85, host="a", nic="ens192", label="a copy")
     figures = found.result.workload
-    assert figures is not None and figures.reason == "hand" and figures.chosen is not None
+    assert figures is not None and figures.reason == "interval" and figures.chosen is not None
     sent = (5 * 6 // 2 - 2 * 3 // 2) * 125_000
     assert (figures.chosen.sent_bytes, figures.chosen.received_bytes) == (sent, 7 * sent)
     assert figures.seconds == pytest.approx(3.0)
@@ -79,7 +79,7 @@ def test_command_line(
     words = ["traffic", str(path), "a", "--client-nic", "ens192", "--from", "+2.6", "--to", "+5.6"]
     assert main(words) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "measured 3.00 s: ended by hand" in printed
+    assert "measured 3.00 s: as it was chosen in the recording" in printed
     (stored,) = stored_runs(directory({"XDG_STATE_HOME": str(tmp_path / "state")})).results
     assert stored[1].result.plan.test == "manual"
 

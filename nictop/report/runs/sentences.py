@@ -287,7 +287,11 @@ def _command_text(result: Result, figures: WorkloadFigures) -> str:
     """``12.3 s as alice: exit status 0``"""
     text = units.duration(figures.seconds)
     if result.plan.test == "manual":
-        how = {"hand": "ended by hand", "deadline": "ended by its time limit"}
+        how = {
+            "hand": "ended by hand",
+            "deadline": "ended by its time limit",
+            "interval": "as it was chosen in the recording",
+        }
         return f"{text}: {how.get(figures.reason, 'its host was lost')}"
     if figures.user:
         text += f" as {clean(figures.user)}"

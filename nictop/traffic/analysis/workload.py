@@ -173,6 +173,8 @@ def _reason(log: RunLog, end: RunEnd) -> EndReason:
     if end.work is not None:
         return end.work.reason
     if log.plan.test == "manual" and log.failure is None:
+        if end.is_interval:
+            return "interval"
         is_over = end.measured is not None and end.measured >= log.plan.time
         return "deadline" if is_over else "hand"
     return "lost"

@@ -82,6 +82,8 @@ class RunEnd:
         """Of a workload: what block devices and NFS did in the last second with requests."""
         self.measured: float | None = None
         """Seconds of a workload, or of a measurement by hand, from its begin to its end."""
+        self.is_interval = False
+        """What it measured was chosen in a recording, later."""
 
     def add_line(self, line: TrafficLine) -> tuple[Interval, ...]:
         """Add a line of its child process; return the intervals that it completes."""

@@ -11,9 +11,9 @@ from nictop.probe.records import StorageActivity
 MAX_OTHER_SHARE = 0.05
 """Of the bytes of the chosen NIC: with more that are known to be of other processes, a run measures
 them too."""
-EndReason = Literal["itself", "deadline", "stopped", "lost", "hand"]
+EndReason = Literal["itself", "deadline", "stopped", "lost", "hand", "interval"]
 """deadline: the time limit. stopped: by the user. lost: its host was lost, which ends it. hand: a
-measurement was ended by the user, as planned."""
+measurement was ended by the user, as planned. interval: it was chosen in a recording, later."""
 
 
 @dataclass(frozen=True)
