@@ -60,7 +60,7 @@ async def event_after(
         if run.time > moment + SAME_TIME_SECONDS:
             until, next_run = run.time, run
             break
-    async with aclosing(new_findings(recording, moment, until, progress)) as events:
+    async with aclosing(new_events(recording, moment, until, progress)) as events:
         async for event in events:
             if event.time > moment + SAME_TIME_SECONDS:
                 return event
@@ -77,7 +77,7 @@ async def event_before(
     while end > recording.begin:
         begin = max(recording.begin, _step_time(recording, end - BACKWARD_CHUNK_SECONDS))
         found = [run for run in runs if begin < run.time <= end]
-        async with aclosing(new_findings(recording, begin, end, progress)) as events:
+        async with aclosing(new_events(recording, begin, end, progress)) as events:
             found += [event async for event in events if event.time < latest]
         if found:
             return max(found, key=lambda event: event.time)
@@ -93,7 +93,7 @@ def _runs(recording: Recording) -> list[RecordingEvent]:
     ]
 
 
-async def new_findings(
+async def new_events(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
     """Changes of links, and warnings and critical findings that exist at a step and not at the step

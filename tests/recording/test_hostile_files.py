@@ -27,7 +27,7 @@ from nictop.recording.file.frames import SYNC_MARKER, FrameHeader, RecordingErro
 from nictop.recording.playback import Playback, ReadingBudget
 from nictop.recording.reader import HOST_FILE_BYTES, NOT_YET, RecordedItem, Recording
 from nictop.replay import results
-from nictop.replay.search import new_findings
+from nictop.replay.search import new_events
 from nictop.tui.controllers.replay import Replay
 from nictop.wire.budget import input_received
 from tests.campaign import hostile_host
@@ -288,7 +288,7 @@ def test_a_search_leaves_out_the_years_without_readings(tmp_path: Path) -> None:
 
     async def search() -> None:
         with Recording.open(str(tmp_path / "r")) as recording:
-            async for _ in new_findings(recording, recording.begin, recording.end, times.append):
+            async for _ in new_events(recording, recording.begin, recording.end, times.append):
                 pass
 
     asyncio.run(search())

@@ -25,6 +25,15 @@ from nictop.rules.profiles.old_names import configuration_names_a_missing_link
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_up, link_finding
 
+OTHER_CAUSES = (
+    *NIC_FAULTS,
+    "hypervisor_has_disconnected_the_nic",
+    "configuration_names_an_old_name",
+    "name_belongs_to_another_nic",
+    "networkmanager_does_not_run",
+    "networkd_does_not_run",
+)
+"""Rules that say why a NIC has no address."""
 ARPHRD_PPP = 512
 LINES_OF_A_FILE = ("netplan", "ifupdown", "networkd", "ifcfg", "cloud-init")
 """Owners of stanzas that say what a NIC is for, also without an address."""
@@ -42,14 +51,7 @@ BY_DHCP = AddressRequest(None)
 
 @host_rule(
     "warning",
-    yields_to=(
-        *NIC_FAULTS,
-        "hypervisor_has_disconnected_the_nic",
-        "configuration_names_an_old_name",
-        "name_belongs_to_another_nic",
-        "networkmanager_does_not_run",
-        "networkd_does_not_run",
-    ),
+    yields_to=OTHER_CAUSES,
     needs=(
         "addresses",
         "configuration",
@@ -104,16 +106,7 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
 
 @host_rule(
     "critical",
-    yields_to=(
-        *NIC_FAULTS,
-        "hypervisor_has_disconnected_the_nic",
-        "configuration_names_an_old_name",
-        "name_belongs_to_another_nic",
-        "dhcp_never_answered",
-        "networkd_failed",
-        "networkd_does_not_run",
-        "networkmanager_does_not_run",
-    ),
+    yields_to=(*OTHER_CAUSES, "dhcp_never_answered", "networkd_failed"),
     needs=("addresses", "configuration", "networkmanager"),
     uses=("networkd",),
 )

@@ -129,10 +129,8 @@ def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSampl
     `last`: an idle NIC, or what loads the host once the run is over, would be taken for its."""
     if not view.host_now(host).is_of_run:
         return HostSample(host, None, None, None)
-    busy, carrying = (
-        _newest_until(view, host.series, last),
-        _newest_until(view, host.carrying, last),
-    )
+    busy = _newest_until(view, host.series, last)
+    carrying = _newest_until(view, host.carrying, last)
     return HostSample(host, busy, _packets_so_far(view, host, last), carrying)
 
 
