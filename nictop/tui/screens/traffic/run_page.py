@@ -206,6 +206,10 @@ class RunPage(FramedScreen):
         """Runs that belong together, this one among them."""
         raise NotImplementedError
 
+    def unread_ends(self) -> str:
+        """What the first line begins with while the plan is not known."""
+        return "Traffic test"
+
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         """What the first line has after the ends."""
         raise NotImplementedError
@@ -298,7 +302,7 @@ class RunPage(FramedScreen):
             right = f" {headline_text(run_view, self.glyphs, view.size.width - 2)}"
         badge = " PAUSED " if self.query_one(RunChart).frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)
-        ends = "Traffic test" if run_view is None else ends_text(run_view, room)
+        ends = self.unread_ends() if run_view is None else ends_text(run_view, room)
         title = self.glyphs.text(ends)
         shown = fit(title, min(width(title), room))
         rest = max(0, room - width(shown))

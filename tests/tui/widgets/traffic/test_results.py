@@ -138,7 +138,7 @@ def test_the_result_and_that_it_is_not_verified_are_whole_in_every_list(room: in
         column.key: column for column in fitting_columns(set_ups(demo_runs()), room, UNICODE)
     }
     assert (
-        verified["goodput"].width == len("471 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
+        verified["goodput"].width == len("81.6 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
     )
 
 
