@@ -343,9 +343,13 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
 
 
 def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
-    """The newest event: lines of the executor and of the inventories come from two processes."""
+    """The newest event: lines of the executor and of the inventories come from two processes. One
+    of a link does not hide another one that is not read yet, which may be about everything."""
     if snapshot.event is not None and event.time < snapshot.event.time:
         return snapshot
+    unread = snapshot.unread_event
+    if unread is not None and unread.source != "link" and event.source == "link":
+        event = replace(unread, time=event.time)
     return _with_same_inventory(snapshot, replace(snapshot, event=event))
 
 

@@ -20,12 +20,13 @@ from nictop.model.text.words import is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
-from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
+from nictop.rules.finding import SEVERITIES, Cause, Finding, FindingIdentity, Severity, Skipped
 from nictop.rules.fixes.added_lines import without_added_lines
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
+from nictop.rules.outdated import as_read, with_marks, without_mark
 from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
 from nictop.rules.without_readings import ReadingNeeded, without_readings
 
@@ -445,6 +446,7 @@ def diagnosis_steps(
                     yield
             yield
     remaining = _without_consequences(findings)
+    remaining = yield from _with_marks(remaining, known)
     places = {rule.name: place for place, rule in enumerate(chosen)}
 
     def rank(finding: Finding) -> tuple[int, str, int, str]:
@@ -455,6 +457,29 @@ def diagnosis_steps(
     names = tuple(host.name for host in known)
     forget_indexes()
     return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)
+
+
+def _with_marks(
+    findings: Sequence[Finding], hosts: Sequence[HostFacts]
+) -> Generator[None, None, list[Finding]]:
+    """With a mark at those that an event may have changed which no inventory has read, unless they
+    are found only because of it."""
+    snapshots = [host.snapshot for host in hosts]
+    found = with_marks(findings, snapshots)
+    rules = {finding.rule for finding in found if finding.outdated}
+    before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
+    known: set[FindingIdentity] = set()
+    for name in rules:
+        rule = RULES[name]
+        groups = (before,) if rule.compares_hosts else [[host] for host in before]
+        for group in groups:
+            for outcome in rule.evaluate(group):
+                if isinstance(outcome, Finding):
+                    known.add(outcome.identity)
+                elif outcome is None:
+                    yield
+            yield
+    return [one if one.identity in known else without_mark(one) for one in found]
 
 
 def _without_consequences(findings: Sequence[Finding]) -> list[Finding]:

@@ -350,7 +350,7 @@ class FactLines(LineWidget):
         return f"{self.key_label('pane')} {key}"
 
     def page(self, pages: int) -> None:
-        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
+        self.scroll_pages(pages)
 
 
 class LinkPanel(WhileOpen, Vertical):
@@ -366,7 +366,7 @@ class LinkPanel(WhileOpen, Vertical):
         yield FactLines(id="facts")
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one(FactLines).scroll_relative(y=lines, animate=False)
+        self.query_one(FactLines).scroll_rows(lines)
 
     def on_chain_view_moved(self) -> None:
         self.query_one(FactLines).refresh()
