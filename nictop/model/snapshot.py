@@ -249,6 +249,11 @@ def _next_reading_text(event: Outdated, now: float) -> str:
     return f"being read again for {whole_seconds(now - event.due)}"
 
 
+def is_outage(seconds: float, interval: float) -> bool:
+    """Nothing was read for so long although there should be a reading every `interval`."""
+    return seconds > SILENT_AFTER_SECONDS + 2 * interval
+
+
 def recorded_age_text(snapshot: Snapshot) -> str:
     """``no data for 12 s``: values of a recording that are older than its time; "": they are of
     that time."""
@@ -257,7 +262,7 @@ def recorded_age_text(snapshot: Snapshot) -> str:
         return ""
     interval = 1.0 if snapshot.rates is None else snapshot.rates.elapsed
     is_away = snapshot.state != "live" and age >= 1.0
-    if not is_away and age <= SILENT_AFTER_SECONDS + 2 * interval:
+    if not is_away and not is_outage(age, interval):
         return ""
     return f"no data for {whole_seconds(age)}"
 

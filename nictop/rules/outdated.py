@@ -90,7 +90,7 @@ def _changed_links(snapshot: Snapshot, links: Sequence[Link]) -> Collection[int]
 
 
 def _subjects_of(link: Link) -> set[int | str | None]:
-    return {link.ifindex, link.name, link.pci_address} - {None}
+    return {subject for subject in (link.ifindex, link.name, link.pci_address) if subject}
 
 
 def with_marks(findings: Iterable[Finding], hosts: Iterable[Snapshot]) -> tuple[Finding, ...]:
