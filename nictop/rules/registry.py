@@ -428,11 +428,12 @@ def diagnosis_steps(
     """`diagnose` in steps: yields after each attempt of each rule for each host; the return value
     of the generator is the diagnosis."""
     known = tuple(host for host in hosts if has_platform(host.snapshot))
+    by_name = _by_name(known)
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in chosen:
-        groups = (known,) if rule.compares_hosts else tuple((host,) for host in known)
+        groups = (by_name,) if rule.compares_hosts else tuple((host,) for host in known)
         for group in groups:
             outcomes: Iterable[Finding | Skipped | None] | None = _known_outcomes(rule, group)
             if outcomes is None:
@@ -459,6 +460,12 @@ def diagnosis_steps(
     return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)
 
 
+def _by_name(hosts: Iterable[HostFacts]) -> tuple[HostFacts, ...]:
+    """The order in which rules compare hosts: what they find does not depend on that in which hosts
+    were named."""
+    return tuple(sorted(hosts, key=lambda host: host.name))
+
+
 def _with_marks(
     findings: Sequence[Finding], hosts: Sequence[HostFacts]
 ) -> Generator[None, None, list[Finding]]:
@@ -467,7 +474,10 @@ def _with_marks(
     snapshots = [host.snapshot for host in hosts]
     found = with_marks(findings, snapshots)
     rules = {finding.rule for finding in found if finding.outdated}
-    before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
+    before = [
+        as_read(host) if host.snapshot.unread_event is not None else host
+        for host in _by_name(hosts)
+    ]
     known: set[FindingIdentity] = set()
     for name in rules:
         rule = RULES[name]
