@@ -171,7 +171,12 @@ class Snapshot:
         """The kernel messages of the inventory, by device."""
         if self.inventory is None:
             return NO_MESSAGES
-        return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
+        return KernelLog(
+            self.inventory.messages or (),
+            self.inventory.links,
+            self.inventory.pci,
+            only_links=is_other_namespace(self),
+        )
 
     @cached_property
     def switch_ports(self) -> SwitchPorts:
@@ -247,6 +252,15 @@ def _next_reading_text(event: Outdated, now: float) -> str:
     if event.due > now:
         return f"to be read again in {whole_seconds(event.due - now)}"
     return f"being read again for {whole_seconds(now - event.due)}"
+
+
+def is_other_namespace(snapshot: Snapshot) -> bool:
+    """It is known not to be the network namespace in which its machine has started: the kernel log
+    and the PCI functions are those of the whole machine, its links are not."""
+    hello = snapshot.hello
+    if hello is None or not hello.network_namespace or not hello.first_namespace:
+        return False
+    return hello.network_namespace != hello.first_namespace
 
 
 def is_outage(seconds: float, interval: float) -> bool:
