@@ -25,6 +25,7 @@ from nictop.model.snapshot import (
     Snapshot,
     advance,
     has_platform,
+    is_outage,
     links_of_rated_drivers,
     reading_notice,
     watchable_links,
@@ -252,7 +253,7 @@ class HostSession:
             self.overloaded = False
         self.snapshot = snapshot
         if self._stores_history:
-            self.history.record(snapshot)
+            self.history.record(snapshot, self.run_interval or self.settings.interval or 0.0)
         if self._stores_window:
             self.window.add(snapshot)
         self._publish(item, snapshot)
@@ -505,7 +506,7 @@ def _lateness(clock: Clock | None, time: float, now: float) -> float:
 def is_silent(age: float | None, interval: float) -> bool:
     """Whether something that comes every `interval` seconds is overdue; `age`: seconds since the
     newest, None: none."""
-    return age is not None and age > SILENT_AFTER_SECONDS + 2 * interval
+    return age is not None and is_outage(age, interval)
 
 
 def read_local_clock(monotonic_now: float, wall_now: float) -> LocalClock:

@@ -28,7 +28,7 @@ from nictop.model.text.words import (
     state_mark,
     state_text,
 )
-from nictop.probe.records import Inventory, Link, Neighbour, PciFunction
+from nictop.probe.records import Inventory, Link, Neighbour, PciFunction, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET
 
 NicStep = Literal[
@@ -284,8 +284,16 @@ def _unread_text(sources: Sequence[str], inventory: Inventory) -> str:
     for source in sources:
         why = inventory.unreadable.get(source)
         if why is not None and why.reason in UNKNOWN_REASONS:
-            return absence_reason(why, None)
+            return _brief_reason(why)
     return ""
+
+
+def _brief_reason(why: Unreadable) -> str:
+    """``timed out`` of ``not readable (NetworkManager: timed out)``: the mark before it says that
+    it is not known, and in a narrow panel only a few words are seen; all are with the manager."""
+    if why.reason == "failed" and why.detail:
+        return why.detail.rpartition(": ")[2]
+    return absence_reason(why, None)
 
 
 def _neighbours(link: Link, snapshot: Snapshot) -> Sequence[Neighbour]:

@@ -171,7 +171,12 @@ class Snapshot:
         """The kernel messages of the inventory, by device."""
         if self.inventory is None:
             return NO_MESSAGES
-        return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
+        return KernelLog(
+            self.inventory.messages or (),
+            self.inventory.links,
+            self.inventory.pci,
+            only_links=is_other_namespace(self),
+        )
 
     @cached_property
     def switch_ports(self) -> SwitchPorts:
@@ -249,6 +254,20 @@ def _next_reading_text(event: Outdated, now: float) -> str:
     return f"being read again for {whole_seconds(now - event.due)}"
 
 
+def is_other_namespace(snapshot: Snapshot) -> bool:
+    """It is known not to be the network namespace in which its machine has started: the kernel log
+    and the PCI functions are those of the whole machine, its links are not."""
+    hello = snapshot.hello
+    if hello is None or not hello.network_namespace or not hello.first_namespace:
+        return False
+    return hello.network_namespace != hello.first_namespace
+
+
+def is_outage(seconds: float, interval: float) -> bool:
+    """Nothing was read for so long although there should be a reading every `interval`."""
+    return seconds > SILENT_AFTER_SECONDS + 2 * interval
+
+
 def recorded_age_text(snapshot: Snapshot) -> str:
     """``no data for 12 s``: values of a recording that are older than its time; "": they are of
     that time."""
@@ -257,7 +276,7 @@ def recorded_age_text(snapshot: Snapshot) -> str:
         return ""
     interval = 1.0 if snapshot.rates is None else snapshot.rates.elapsed
     is_away = snapshot.state != "live" and age >= 1.0
-    if not is_away and age <= SILENT_AFTER_SECONDS + 2 * interval:
+    if not is_away and not is_outage(age, interval):
         return ""
     return f"no data for {whole_seconds(age)}"
 
@@ -343,9 +362,13 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
 
 
 def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
-    """The newest event: lines of the executor and of the inventories come from two processes."""
+    """The newest event: lines of the executor and of the inventories come from two processes. One
+    of a link does not hide another one that is not read yet, which may be about everything."""
     if snapshot.event is not None and event.time < snapshot.event.time:
         return snapshot
+    unread = snapshot.unread_event
+    if unread is not None and unread.source != "link" and event.source == "link":
+        event = replace(unread, time=event.time)
     return _with_same_inventory(snapshot, replace(snapshot, event=event))
 
 

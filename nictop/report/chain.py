@@ -55,7 +55,7 @@ def chain_lines(
 ) -> list[list[ChainPart]]:
     """The parts of each line: at most `most` lines of `cells` cells as far as they can be that few;
     for it texts of steps that have passed are left out, then all are cut, then those that say why
-    there is nothing are left out."""
+    there is nothing or nothing is known are left out, one after the other."""
     lines: list[list[ChainPart]] = []
     parts: list[ChainPart] = []
     separator = separator_of(glyphs)
@@ -66,15 +66,21 @@ def chain_lines(
             lines = _packed(parts, cells, separator)
             if len(lines) <= most:
                 return lines
-    for states in (("none",), ("none", "unknown")):
-        shorter = [
-            replace(part, text="") if step.state in states else part
-            for step, part in zip(chain, parts, strict=True)
-        ]
-        fewer = _packed(shorter, cells, separator)
+    without = [number for number, step in enumerate(chain) if step.state == "none"]
+    unknown = [number for number, step in enumerate(chain) if step.state == "unknown"]
+    unknown.sort(key=lambda number: _rank(chain[number]))
+    for left in range(len(unknown) + 1):
+        for number in (*without, *unknown[:left]):
+            parts[number] = replace(parts[number], text="")
+        fewer = _packed(parts, cells, separator)
         if len(fewer) <= most:
             return fewer
     return lines
+
+
+def _rank(step: ChainStep) -> int:
+    """Of the text of a step, in the order in which they are left out."""
+    return DROPPED.index(step.step) if step.step in DROPPED else -1
 
 
 def chain_block(chain: Sequence[ChainStep]) -> PartLine:

@@ -162,7 +162,7 @@ def _chain_step(
     facts: StepFacts, findings: tuple[Finding, ...], *, waits: bool, is_checked: bool
 ) -> ChainStep:
     if findings and (findings[0].severity != "info" or facts.state == "passed"):
-        is_read = facts.state in ("passed", "failed")
+        is_read = facts.state in ("passed", "failed") and not findings[0].outdated
         text = facts.text if is_read and facts.text else findings[0].title
         return ChainStep(facts.step, "finding", text, findings)
     if waits and facts.state != "passed" and facts.step != "load":

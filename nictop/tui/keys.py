@@ -144,7 +144,7 @@ KEY_GROUPS = {
 VARIANTS: dict[str, Key] = {
     "pane-previous": Key("shift+tab", "previous pane"),
     "sort-reverse": Key("S", "reverse the order"),
-    "timeline": Key("g", "timeline: back in time; in the past: back to now"),
+    "timeline": Key("g", "timeline: back in time; in the past: back to now; at now: leave it"),
     "next-previous": Key("N", "previous finding or test"),
     "interrupt": Key("ctrl+c", "quit"),
     "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
@@ -410,9 +410,13 @@ TIMELINE_KEYS: list[Binding] = [
     _hide("right", "reading(1)", "Next reading"),
     _bind("page-up", "skip(-60)", "60 s", "60 s back"),
     _bind("timeline", "screen.now", "Now", "back to the present"),
+    _bind("timeline", "leave", "Leave", "leave the timeline: back to the view"),
+    _hide("back", "leave", "Leave", "leave the timeline: back to the view"),
     _hide("page-down", "skip(60)", "60 s forward"),
     _hide("home", "edge(-1)", "Beginning"),
     _hide("end", "edge(1)", "End; follow new data; of live hosts: now"),
+    _hide("next", "search(1)", "Next event", "next finding or test in time"),
+    _hide("next-previous", "search(-1)", "Previous event", "previous finding or test in time"),
 ]
 """The timeline of a recording, and of live hosts."""
 

@@ -233,3 +233,16 @@ def test_no_check_waits_for_an_unread_nic_or_reports_it() -> None:
     after = advance(before, Line(link_change=new))
     known, found = diagnose((HostFacts(before),)), diagnose((HostFacts(after),))
     assert (found.findings, found.skipped) == (known.findings, known.skipped)
+
+
+@pytest.mark.parametrize("cells", [44, 78])
+def test_why_a_source_was_not_read_is_seen_in_a_narrow_panel(cells: int) -> None:
+    told = "NetworkManager did not answer: timed out"
+    snapshot = snapshot_of(
+        replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,)),
+        unreadable={"networkmanager": Unreadable("failed", told)},
+    )
+    (nic,) = snapshot.links.values()
+    lines = chain_text(nic_chain(nic, None, snapshot, (), is_checked=True), cells)
+    assert "profile ? timed out" in " ".join(lines), lines
+    assert all(width(line) <= cells for line in lines)

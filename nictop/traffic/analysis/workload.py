@@ -80,9 +80,8 @@ NEEDS_TERMINAL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
-UNSEEN = ExaminedLimit(
-    "what is not seen from here", "its peer, the network, the command itself", "possible"
-)
+MAX_LOSS_LIMITS = 3
+"""Counters of lost packets that are named."""
 MAX_THREADS, MIN_NAMED_SHARE = 3, 0.1
 """Threads that are named beside a full CPU, and the share of a core from which on."""
 AT_LINE_SHARE = 0.9
@@ -461,10 +460,32 @@ def _notes(result: Result) -> Iterator[str]:
 
 
 def _limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
-    """What of the hosts may have limited it; its own disk, its peer and the network are not
-    seen."""
-    found = [*_line_limits(result, snapshots), *_cpu_limits(result), UNSEEN]
+    """What of the hosts may have limited it, and what is not seen."""
+    found = [
+        *_line_limits(result, snapshots),
+        *_cpu_limits(result),
+        *_loss_limits(result),
+        _unseen(result),
+    ]
     yield from sorted(found, key=lambda limit: limit.verdict == "excluded")
+
+
+def _unseen(result: Result) -> ExaminedLimit:
+    """Datagrams that the receiver drops for a full socket buffer are counted only there."""
+    who = "its peer and what its full socket buffers drop, the network, the command itself"
+    if result.plan.test == "manual":
+        who = "its peer and what its full socket buffers drop, the network, the programs"
+    if result.plan.guest:
+        who = "the guest and its peer, and what their full socket buffers drop; the network"
+    return ExaminedLimit("what is not seen from here", who, "possible")
+
+
+def _loss_limits(result: Result) -> Iterator[ExaminedLimit]:
+    """What the hosts counted as lost meanwhile, as far as it can be of what was measured."""
+    causes = [loss for loss in result.losses if loss.is_cause]
+    causes.sort(key=lambda loss: -loss.count)
+    for loss in causes[:MAX_LOSS_LIMITS]:
+        yield ExaminedLimit(f"lost on {clean(loss.host)}", loss.text, "possible")
 
 
 def _line_limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:

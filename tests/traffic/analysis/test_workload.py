@@ -13,12 +13,14 @@ from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.analysis.workload import (
+    _limits,
     _notes,
     _with_figure,
     addresses_over,
     bytes_by_owner,
 )
-from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
+from nictop.traffic.drops.counted_losses import CountedLoss
+from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan, TestKind
 from nictop.traffic.results.host_load import Busy, HostLoad
 from nictop.traffic.results.measures import deciding_text, measures_of
 from nictop.traffic.results.result import Result
@@ -69,6 +71,30 @@ def verdict(a: Sequence[Result], b: Sequence[Result]) -> str:
 
 def runs(**more: object) -> list[Result]:
     return [result(**more) for _ in range(3)]  # type: ignore[arg-type]
+
+
+def test_datagrams_that_a_full_socket_buffer_dropped_are_among_the_limits() -> None:
+    """They came over the NIC and are in its figures; the program did not get them."""
+    lost = CountedLoss("a", "protocol", "Udp RcvbufErrors", 27997)
+    found = {limit.limit: limit.value for limit in _limits(replace(result(), losses=(lost,)), {})}
+    assert found["lost on a"] == "27997 datagrams for a full socket buffer"
+
+
+@pytest.mark.parametrize(
+    ("test", "guest", "words"),
+    [
+        ("workload", "", "its peer and what its full socket buffers drop"),
+        ("manual", "", "its peer and what its full socket buffers drop"),
+        ("manual", "win10", "the guest and its peer, and what their full socket buffers drop"),
+    ],
+)
+def test_what_is_not_seen_has_the_socket_buffers_of_others(
+    test: TestKind, guest: str, words: str
+) -> None:
+    one = result()
+    measured = replace(one, plan=replace(one.plan, test=test, guest=guest), losses=())
+    unseen = next(limit for limit in _limits(measured, {}) if "not seen" in limit.limit)
+    assert words in unseen.value and unseen.verdict == "possible"
 
 
 # ---------------------------------------------------------------------------------------- a verdict

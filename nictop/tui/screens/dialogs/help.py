@@ -345,8 +345,7 @@ class HelpScreen(PopUp[None]):
 
     def action_page(self, pages: int) -> None:
         self._has_jumped = True
-        view = self.query_one(LineWidget)
-        view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
+        self.query_one(LineWidget).scroll_pages(pages)
 
     def action_run(self) -> None:
         """Close the help, and do what the chosen row is about."""
