@@ -57,6 +57,9 @@ class Opener(Protocol):
     def open_diff(self, left: Marked, right: Marked) -> None:
         """What differs between both."""
 
+    def hide_notices(self, title: str) -> None:
+        """Those with this title: what they say is over."""
+
     def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> object:
         """Show the hosts at a time of the last minutes (seconds, CLOCK_MONOTONIC), or so many
         readings from there, and continue to read them; `asks`: ask for the time then."""
