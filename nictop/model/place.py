@@ -282,9 +282,7 @@ def _last_cpus(threads: Sequence[Thread], snapshot: Snapshot) -> list[int]:
     return cpus
 
 
-def _apart_text(
-    cpus: Iterable[int], vcpu_nodes: Set[int | None], nodes: Mapping[int, int]
-) -> str:
+def _apart_text(cpus: Iterable[int], vcpu_nodes: Set[int | None], nodes: Mapping[int, int]) -> str:
     """Which of the CPUs of vhost threads are on a node where no vCPU is: packets are copied from
     one node to the other. "": none is, or it is not known."""
     if not vcpu_nodes or None in vcpu_nodes:

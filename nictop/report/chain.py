@@ -124,7 +124,7 @@ def _part(step: ChainStep, text_cells: int, glyphs: Glyphs) -> ChainPart:
 
 
 def _cut_text(step: ChainStep, text: str, text_cells: int, glyphs: Glyphs) -> str:
-    """"": so few cells say nothing."""
+    """ "": so few cells say nothing."""
     least = MIN_CUT_CELLS if step.state == "passed" else TEXT_CELLS[-1]
     if text_cells < least:
         return ""
