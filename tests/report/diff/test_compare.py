@@ -16,6 +16,7 @@ from nictop.probe.records import (
     Address,
     Bond,
     Channels,
+    DriverInfo,
     Line,
     Link,
     ManagedDevice,
@@ -180,6 +181,22 @@ def test_every_nic_is_in_one_pair(ours: list[int], theirs: list[int]) -> None:
     assert sorted(pair.left.name for pair in pairs if pair.left) == sorted(one.name for one in left)
     found = [pair.right.name for pair in pairs if pair.right]
     assert sorted(found) == sorted(one.name for one in right)
+
+
+def test_a_driver_in_common_pairs_what_nothing_else_does() -> None:
+    """In the order of both sides; a NIC with the same name or slot has it before."""
+    ours = [virtual_function(number, f"old{number}") for number in (1, 2, 3)]
+    theirs = [virtual_function(number, f"new{number}") for number in (7, 8)]
+    theirs.append(virtual_function(9, "old2"))
+    pairs = match_nics(ours, theirs)
+    names = {pair.left.name: pair.right.name for pair in pairs if pair.left and pair.right}
+    assert names == {"old1": "new7", "old2": "old2", "old3": "new8"}
+    assert {pair.same for pair in pairs} == {("driver",), ("name", "driver")}
+
+
+def virtual_function(number: int, name: str) -> Link:
+    made = link(number, name, bus="pci", pci_address=f"0000:0{number}:00.0")
+    return replace(made, ethtool=replace(made.ethtool, driver=DriverInfo("iavf", "1", "", "")))
 
 
 def test_no_name_is_obeyed() -> None:
