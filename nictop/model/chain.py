@@ -91,8 +91,9 @@ def nic_steps(
         return {"slot": _slot(link, pci, snapshot), "driver": _driver(link, pci)}
     if is_unread_link(link):
         return _unread_steps(link, snapshot)
-    hardware = {"slot": _slot(link, pci, snapshot), "driver": _driver(link, pci)}
-    return {**hardware, **link_steps(STEP_FACTS_OF_LINK, link, snapshot)}
+    steps: dict[Step, StepFacts] = {"slot": _slot(link, pci, snapshot)}
+    steps["driver"] = _driver(link, pci)
+    return {**steps, **link_steps(STEP_FACTS_OF_LINK, link, snapshot)}
 
 
 def link_steps(
