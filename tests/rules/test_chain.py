@@ -184,6 +184,18 @@ def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs
     assert seen >= {"passed", "unknown", "none", "waits", "finding"}
 
 
+@pytest.mark.parametrize("cells", [43, 59, 79])
+def test_what_is_wrong_has_its_whole_text_where_there_is_room(cells: int) -> None:
+    """Other texts are left out for it, and none is wider than its line."""
+    nic = replace(NIC, addresses=(ADDRESS,))
+    said = finding(rule="mtu_differs_in_one_subnet", title="MTU 9000, but 1500 at vm2 ens3")
+    snapshot = snapshot_of(nic)
+    lines = chain_text(nic_chain(nic, None, snapshot, [said], is_checked=True), cells)
+    assert any(said.title in line for line in lines), lines
+    assert max(map(width, lines)) <= cells
+    assert all("192.0.2.9/24" in line for line in lines if "192." in line)
+
+
 def test_a_name_is_not_obeyed() -> None:
     snapshot = snapshot_of(replace(NIC, name="e[red]\x1b[2J"))
     (nic,) = snapshot.links.values()

@@ -41,6 +41,7 @@ from nictop.report.document import (
     lines_of,
 )
 from nictop.report.facts.guest_document import guests_of_host
+from nictop.report.facts.peers import Peers
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import has_chain, nic_chain
 
@@ -62,8 +63,11 @@ listed with their guests."""
 CPU_KINDS = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
 
 
-def host_blocks(snapshot: Snapshot, findings: DeviceFindings | None) -> tuple[Block, ...]:
-    """A host, for a terminal. `findings`: None: the checks have not run."""
+def host_blocks(
+    snapshot: Snapshot, findings: DeviceFindings | None, peers: Peers | None = None
+) -> tuple[Block, ...]:
+    """A host, for a terminal. `findings`: None: the checks have not run. `peers`: of the hosts that
+    are shown together."""
     rows = device_tree(snapshot)
     queues = partial(queue_map, snapshot=snapshot)
     return (
@@ -73,7 +77,7 @@ def host_blocks(snapshot: Snapshot, findings: DeviceFindings | None) -> tuple[Bl
         Section((cpu_line(snapshot),)),
         *guests_of_host(snapshot),
         *(
-            device_section(row, snapshot, queues, findings)
+            device_section(row, snapshot, queues, findings, peers=peers)
             for row in described_rows(rows, snapshot)
         ),
         *links_without_facts(rows, snapshot),
@@ -184,14 +188,18 @@ def device_section(
     queues: Callable[[Link], QueueMap],
     findings: DeviceFindings | None,
     *,
+    peers: Peers | None = None,
     is_open: bool = False,
 ) -> Section:
-    """The chain of a NIC, all facts of one device, its place, and the queues of a netdev."""
+    """The chain of a NIC, what is between it and those of other hosts, all facts of one device, its
+    place, and the queues of a netdev."""
     blocks: list[Block] = []
     if findings is not None and has_chain(row):
         own, is_read = findings_of(row, findings), is_read_whole(snapshot)
         chain = nic_chain(row.link, row.pci, snapshot, own, is_checked=is_read)
         blocks.append(chain_block(chain))
+    if peers is not None and row.link is not None:
+        blocks += map(section_facts, peers.sections(snapshot.host, row.link.ifindex))
     blocks += map(section_facts, link_facts(row, snapshot))
     if has_place(row, snapshot):
         drawing = PlaceDrawing(

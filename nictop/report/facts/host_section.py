@@ -22,6 +22,7 @@ from nictop.report.facts.host_document import (
     links_without_facts,
     not_live_lines,
 )
+from nictop.report.facts.peers import Peers
 from nictop.rules import HostFacts
 from nictop.rules.by_device import DeviceFindings
 
@@ -31,6 +32,7 @@ def host_section(
     number: int,
     open_links: AbstractSet[int | None],
     findings: DeviceFindings,
+    peers: Peers,
 ) -> Section:
     """A host, for a page. `open_links`: ifindexes of the NICs with findings, whose facts are
     open."""
@@ -41,7 +43,9 @@ def host_section(
     blocks.append(Section((cpu_line(snapshot),)))
     for row in described_rows(rows, snapshot):
         is_open = row.link is not None and row.link.ifindex in open_links
-        blocks.append(device_section(row, snapshot, host.queue_map, findings, is_open=is_open))
+        blocks.append(
+            device_section(row, snapshot, host.queue_map, findings, peers=peers, is_open=is_open)
+        )
     blocks += links_without_facts(rows, snapshot)
     blocks += guests_of_host(snapshot)
     blocks += connection_sections(snapshot)
