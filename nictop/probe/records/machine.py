@@ -98,6 +98,9 @@ class Platform:
     """First 16 hexadecimal digits of SHA-256 of /etc/machine-id: equal on cloned machines."""
     session_address: str | None = None
     """Local IP address of the SSH session of this probe (SSH_CONNECTION); None: not over SSH."""
+    page_bytes: int | None = None
+    """Size of a page of memory: 4096, on arm64 and ppc64 also 65536. sysconf(3), _SC_PAGESIZE.
+    None: ESXi, or an older recording."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
