@@ -194,6 +194,9 @@ class ForwardingEntry:
     vlan: int | None = None
     """VLAN in which the bridge learned the address; None: its VLAN filtering is off, or a permanent
     entry, which the bridge has for each VLAN of the port."""
+    idle: bool = False
+    """Learned, and no frame with this source has come in by that port for 30 s: it may be left of a
+    machine that is elsewhere now. NDA_CACHEINFO, ndm_updated."""
 
 
 @dataclass(frozen=True, slots=True)
