@@ -93,9 +93,9 @@ def guest_has_another_address_than_assigned(hosts: Sequence[HostFacts]) -> Outco
 
     nictop reads ``ipconfigN`` of a virtual machine of Proxmox that has a cloud-init drive, ``ip=``
     and ``ip6=`` of a container of Proxmox, and the DHCP reservations for a MAC address of libvirt,
-    Incus and LXD. It compares them with the addresses of the guest: of one that is watched, too; of
-    the network namespace of a container; as the guest agent told, where it was asked (nictop guests
-    --ask-agents, nictop check --ask-agents, Ask guest agents in Hosts).
+    Proxmox SDN, Incus and LXD. It compares them with the addresses of the guest: of one that is
+    watched, too; of the network namespace of a container; as the guest agent told, where it was
+    asked (nictop check --ask-agents, Ask guest agents in Hosts).
 
     Not reported: DHCP and automatic addresses without a reservation; a guest that has the address,
     whatever it has besides (temporary IPv6 addresses, several addresses) and on whichever NIC;

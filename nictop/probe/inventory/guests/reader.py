@@ -32,9 +32,12 @@ LEASE_DIRECTORIES = (
     "lib/lxd/networks",
     "snap/lxd/common/lxd/networks",
     "lib/misc",
+    "lib/NetworkManager",
     "lib/dnsmasq",
 )
-"""Below /var: where `leases` looks."""
+"""Below /var: where `leases` and `reservations` look."""
+SDN_DIRECTORY = "dnsmasq.d"
+"""Below /etc: where `reservations` looks on a host of Proxmox."""
 
 
 def read_guests(
@@ -53,7 +56,7 @@ def read_guests(
     configured = _configured(files, roots.etc)
     running = with_names(running, configured)
     found = [*running, *without_running(configured, running)]
-    found = with_assigned(found, configured, roots.var) if found else []
+    found = with_assigned(found, configured, roots) if found else []
     found = with_conditions(found, roots) if found else []
     found.sort(key=lambda guest: (guest.state != "running", guest.name, guest.id))
     trouble = trouble or configuration_trouble(files)
@@ -159,7 +162,7 @@ def with_names(
 
 
 def with_assigned(
-    guests: list[HostedGuest], configured: Iterable[HostedGuest], var: str
+    guests: list[HostedGuest], configured: Iterable[HostedGuest], roots: InventoryRoots
 ) -> list[HostedGuest]:
     """With the addresses that the configuration of a running guest gives its NICs, and those that
     DHCP servers of this host reserve for them."""
@@ -170,18 +173,19 @@ def with_assigned(
                 known[guest.kind, guest.id, nic.address] = nic
     reserved: Mapping[str, Reservation] = {}
     if any(nic.address for guest in guests for nic in guest.nics):
-        reserved = _reservations(var)
+        reserved = _reservations(roots)
     if not known and not reserved:
         return guests
     return [_with_assigned_nics(guest, known, reserved) for guest in guests]
 
 
-def _reservations(var: str) -> Mapping[str, Reservation]:
-    if not any(os.path.isdir(os.path.join(var, directory)) for directory in LEASE_DIRECTORIES):
+def _reservations(roots: InventoryRoots) -> Mapping[str, Reservation]:
+    directories = [os.path.join(roots.var, directory) for directory in LEASE_DIRECTORIES]
+    if not any(map(os.path.isdir, (*directories, os.path.join(roots.etc, SDN_DIRECTORY)))):
         return {}
     from nictop.probe.inventory.guests.reservations import read_reservations
 
-    return read_reservations(Files(), var)
+    return read_reservations(Files(), roots.var, roots.etc)
 
 
 def _with_assigned_nics(

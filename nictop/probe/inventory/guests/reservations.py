@@ -3,7 +3,8 @@
 Reads files of dnsmasq's option --dhcp-hostsfile or --dhcp-hostsdir, one host a line
 (``52:54:00:aa:bb:01,192.168.122.41,web1``; dnsmasq(8), --dhcp-host): ``NETWORK.hostsfile`` of
 libvirt (src/util/virdnsmasq.c, hostsfileAdd; lines without a MAC address are for a name or a DHCPv6
-client), and ``dnsmasq.hosts/`` of Incus and LXD (dnsmasq.UpdateStaticEntry). They are what dnsmasq
+client), ``dnsmasq.hosts/`` of Incus and LXD (dnsmasq.UpdateStaticEntry), and
+/etc/dnsmasq.d/ZONE/ethers of Proxmox SDN (PVE::Network::SDN::Dhcp::Dnsmasq). They are what dnsmasq
 uses: a network of libvirt that was edited and not started again has others in its configuration.
 """
 
@@ -30,6 +31,8 @@ RESERVATION_FILES = (
     "snap/lxd/common/lxd/networks/*/dnsmasq.hosts/*",
 )
 """Below /var."""
+SDN_FILES = "dnsmasq.d/*/ethers"
+"""Below /etc."""
 MAX_FILES = 256
 """Of each of them."""
 MAX_RESERVATIONS = 4096
@@ -46,11 +49,11 @@ class Reservation:
         self.addresses, self.source = addresses, source
 
 
-def read_reservations(files: Files, var: str) -> dict[str, Reservation]:
+def read_reservations(files: Files, var: str, etc: str) -> dict[str, Reservation]:
     """By MAC address; the first line of one counts."""
     found: dict[str, Reservation] = {}
-    for expression in RESERVATION_FILES:
-        paths = sorted(glob.glob(os.path.join(glob.escape(var), expression)))
+    for root, expression in (*((var, one) for one in RESERVATION_FILES), (etc, SDN_FILES)):
+        paths = sorted(glob.glob(os.path.join(glob.escape(root), expression)))
         for path in paths[:MAX_FILES]:
             source = f"DHCP reservation in {printable_path(path)}"
             for mac, addresses in parse_reservations(files.text(path) or ""):

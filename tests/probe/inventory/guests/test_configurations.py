@@ -317,8 +317,14 @@ def test_leases_of_libvirt_and_dnsmasq(tmp_path: Path) -> None:
     misc.mkdir()
     lines = "1700000100 52:54:00:aa:bb:02 192.0.2.9 * 01:52:54:00:aa:bb:02\nduid 00:01\n0 x y z *\n"
     (misc / "dnsmasq.leases").write_text(lines)
+    (misc / "dnsmasq.zone1.leases").write_text("0 52:54:00:aa:bb:03 10.1.0.7 * *\n")
+    manager = tmp_path / "lib/NetworkManager"
+    manager.mkdir()
+    (manager / "dnsmasq-ens1.leases").write_text("0 52:54:00:aa:bb:04 10.42.0.9 * *\n")
     assert read_dhcp_leases(str(tmp_path)) == (
         DhcpLease("192.168.122.41", "52:54:00:aa:bb:01", "libvirt virbr0", "web1", 1700000000.0),
+        DhcpLease("10.1.0.7", "52:54:00:aa:bb:03", "dnsmasq zone1"),
+        DhcpLease("10.42.0.9", "52:54:00:aa:bb:04", "NetworkManager ens1"),
         DhcpLease("192.0.2.9", "52:54:00:aa:bb:02", "dnsmasq", "", 1700000100.0),
     )
 
@@ -347,11 +353,17 @@ def test_reservations_of_libvirt_and_incus(tmp_path: Path) -> None:
     incus.mkdir(parents=True)
     (incus / "default_c1.eth0").write_text("00:16:3e:00:00:01,10.0.0.5,[fd42::5],c1\n")
     (incus / "default_c2.eth0").write_text("00:16:3e:00:00:02,c2\n")
-    found = read_reservations(Files(), str(tmp_path))
+    zone = tmp_path / "dnsmasq.d/zone1"
+    zone.mkdir(parents=True)
+    (zone / "ethers").write_text(
+        "BC:24:11:00:00:07,10.1.0.7,[fd00::7]\nBC:24:11:00:00:08,fd00::8\n"
+    )
+    found = read_reservations(Files(), str(tmp_path), str(tmp_path))
     assert {mac: one.addresses for mac, one in found.items()} == {
         "52:54:00:aa:bb:01": ("192.168.122.41",),
         "52:54:00:aa:bb:02": ("192.168.122.42",),
         "00:16:3e:00:00:01": ("10.0.0.5", "fd42::5"),
+        "bc:24:11:00:00:07": ("10.1.0.7", "fd00::7"),
     }
     source = found["52:54:00:aa:bb:02"].source
     assert source == f"DHCP reservation in {libvirt}/default.hostsfile"
