@@ -7,7 +7,6 @@ it was asked.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -19,7 +18,7 @@ from nictop.model.guests.table import NAMESPACE_SOURCE
 from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.model.text.units import wall_time_text
 from nictop.probe.records import DhcpLease, GuestNic, HostedGuest, Link
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.persistence import SAFE_NAME
 from nictop.rules.host import HostFacts
@@ -73,6 +72,8 @@ class GuestAddresses(NamedTuple):
     source: str
     is_told: bool = False
     """By its agent, when it was asked: not read now."""
+    watched_as: str = ""
+    """Name of the guest as a watched host; "": it is none."""
 
 
 class OtherAddress(NamedTuple):
@@ -162,15 +163,16 @@ def _known_addresses(
         pair = watched.get((host.name, place)) if place is not None else None
         if pair is not None:
             return _of_watched(*pair)
-    if one.guest.kind == "container":
-        return _of_container(one)
+    if one.guest.kind != "vm":
+        return _of_namespace(one)
     return _of_agent(host, one)
 
 
 def _of_watched(guest: HostFacts, nic: Link) -> GuestAddresses:
     of_nic = [address_text(found) for link in _with_above(guest, nic) for found in link.addresses]
     of_guest = frozenset(found.address for link in guest.links for found in link.addresses)
-    return GuestAddresses(tuple(of_nic), of_guest, f"ip addr show on {guest.name}")
+    source = f"ip addr show on {guest.name}"
+    return GuestAddresses(tuple(of_nic), of_guest, source, watched_as=guest.name)
 
 
 def _with_above(guest: HostFacts, nic: Link) -> list[Link]:
@@ -186,7 +188,7 @@ def _with_above(guest: HostFacts, nic: Link) -> list[Link]:
     return found
 
 
-def _of_container(one: AssignedNic) -> GuestAddresses | None:
+def _of_namespace(one: AssignedNic) -> GuestAddresses | None:
     guest = one.guest
     if "nics" in guest.unreadable:
         return None
@@ -312,7 +314,9 @@ def _lease_of(host: HostFacts, found: OtherAddress) -> DhcpLease | None:
 def _fixes(found: OtherAddress) -> Iterator[Fix]:
     one = found.one
     if one.is_reserved:
-        yield Fix("here", "Renew the lease in the guest", (), None, note=RENEW_NOTE)
+        where: WhereToType = "peer" if found.known.watched_as else "here"
+        title, peer = "Renew the lease in the guest", found.known.watched_as
+        yield Fix(where, title, (), None, note=RENEW_NOTE, peer=peer)
         yield from _reservation_fix(found)
     elif one.guest.kind == "container":
         note = (
@@ -339,7 +343,7 @@ def _number(guest: HostedGuest) -> str:
 def _reservation_fix(found: OtherAddress) -> Iterator[Fix]:
     """Reserve what the guest has, if that is one address, and the network is one of libvirt."""
     mac = found.one.nic.address or ""
-    name = os.path.basename(found.one.file)
+    name = found.one.file.rpartition("/")[2]
     if len(found.has) != 1 or not name.endswith(LIBVIRT_SUFFIX) or not MAC_ADDRESS.fullmatch(mac):
         return
     network = name[: -len(LIBVIRT_SUFFIX)]
