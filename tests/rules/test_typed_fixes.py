@@ -1253,7 +1253,6 @@ NOT_TYPED = {
     "untrusted_vf_receives_no_multicast": SRIOV,
     "vf_settings_of_a_stopped_guest_remain": SRIOV,
     "guest_tap_is_down": MACHINE,
-    "guest_has_another_address_than_assigned": MACHINE,
     "guest_tap_is_on_no_bridge": MACHINE,
     "guest_address_is_learned_on_another_port": DIAGNOSTIC,
     "netplan_was_changed_and_not_applied": "netplan is not there",
