@@ -284,6 +284,10 @@ def nic_facts(row: GuestRow) -> str:
     parts = [f"{name}{device}", *_mtu_and_connection(row), _network_text(row)]
     parts.append(queue_text(nic))
     parts += [f"{found.address} ({found.source})" for found in row.addresses]
+    shown = {found.address.partition("/")[0] for found in row.addresses}
+    for address in nic.assigned:
+        if address.partition("/")[0] not in shown:
+            parts.append(f"should have {address} ({nic.assigned_by})")
     return " · ".join(filter(None, parts))
 
 

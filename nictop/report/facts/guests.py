@@ -62,6 +62,9 @@ class GuestNicFacts:
     queues: int | None
     vhost: bool | None
     addresses: tuple[AddressFacts, ...]
+    assigned: tuple[AddressFacts, ...]
+    """Addresses that the host is configured to give it, and where: cloud-init and configurations of
+    Proxmox, DHCP reservations."""
     rx_bits: float | None
     """Per second, as the guest sees it: what it receives."""
     tx_bits: float | None
@@ -225,6 +228,7 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
         queues=nic.queues,
         vhost=nic.vhost,
         addresses=tuple(map(_address, row.addresses)),
+        assigned=tuple(AddressFacts(address, nic.assigned_by) for address in nic.assigned),
         rx_bits=rates.rx_bits,
         tx_bits=rates.tx_bits,
         rx_packets=rates.rx_packets,
