@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
@@ -47,6 +47,9 @@ from nictop.probe.records import (
     Unreadable,
 )
 from nictop.probe.records.unreadable import NOT_READ_YET
+
+if TYPE_CHECKING:
+    from nictop.model.guests.agents import AgentsTold
 
 T = TypeVar("T")
 DERIVED = ("configuration", "kernel_log", "owners")
@@ -152,6 +155,9 @@ class Snapshot:
     once."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
+    agents: AgentsTold = field(default_factory=dict)
+    """What the agents of its guests told when they were asked last; of a guest that is not there:
+    its agent was not asked."""
 
     @property
     def unread_event(self) -> Outdated | None:

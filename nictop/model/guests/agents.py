@@ -1,12 +1,13 @@
 """What the guest agents tell of guests: also of those that cannot be watched (Windows; an agent
 that forbids guest-exec).
 
-Reads nothing. An agent is asked on request only, so this is not part of a snapshot.
+Reads nothing. An agent is asked on request only: `Snapshot.agents` is what was told the last time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass
@@ -55,13 +56,20 @@ class AgentFacts:
         return tuple(found)
 
 
-GuestKey = tuple[str, str, str]
+class GuestKey(NamedTuple):
+    """By which a guest of a host is known again in the next inventory."""
+
+    kind: str
+    name: str
+    id: str
+
+
 AgentsTold = Mapping[GuestKey, AgentFacts]
 """Of one host."""
 
 
 def guest_key(guest: HostedGuest) -> GuestKey:
-    return guest.kind, guest.name, guest.id
+    return GuestKey(guest.kind, guest.name, guest.id)
 
 
 def agent_text(told: AgentFacts) -> str:
