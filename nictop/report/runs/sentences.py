@@ -390,7 +390,7 @@ def _owner_texts(figures: WorkloadFigures) -> Iterator[str]:
     rest = max(0.0, 1 - (owners.own + owners.other + owners.unknown) / nic.bytes)
     if rest >= MIN_REST_SHARE:
         shares.append(f"{units.percentage(rest)} not known (headers, UDP, what the kernel sends "
-                      "itself, connections too short to be seen)")  # fmt: skip
+                      "itself, the ends of connections: they are read twice a second)")  # fmt: skip
     yield f"of the bytes of {clean(nic.name)}: {'; '.join(shares)}"
     if owners.own:
         yield f"{count_noun(owners.retransmits, 'retransmit')} on its connections"
@@ -435,7 +435,7 @@ def storage_text(activity: StorageActivity) -> str:
 def _process_text(figures: WorkloadFigures) -> str:
     user, system = figures.user_seconds or 0.0, figures.system_seconds or 0.0
     most = count_noun(figures.processes, "process", "processes")
-    text = f"at most {most} at a time, CPU time {units.duration(user + system)}"
+    text = f"at most {most} seen at a time, CPU time {units.duration(user + system)}"
     return f"{text} ({units.duration(user)} user, {units.duration(system)} system)"
 
 
@@ -862,10 +862,18 @@ def _further_costs(load: HostLoad, busy: Busy) -> Iterator[str]:
     hottest = f"hottest CPU {busy.hottest}: average {units.percentage(busy.hottest_busy)}"
     softirq = hottest_softirq_text(load)
     yield ", ".join(filter(None, (hottest, softirq)))
+    yield from load_texts(load)
+
+
+def load_texts(load: HostLoad) -> Iterator[str]:
+    """What has no column: the VMs of an ESXi host, what the NIC dropped, and whose CPUs these
+    are."""
     yield from machine_texts(load)
     drops = ring_drops_text(load)
     if drops:
         yield drops
+    if load.machine_of:
+        yield f"the same machine as {clean(load.machine_of)}: its CPUs count once in a verdict"
 
 
 def hottest_softirq_text(load: HostLoad) -> str:

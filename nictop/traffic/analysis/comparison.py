@@ -192,7 +192,7 @@ def compare(
     )
     first, caveats = figures[0], (caveat_of_runs(a), caveat_of_runs(b))
     if first.ratio is None and not refusals:
-        refusals = (f"a run has {first.measure.title} 0",)
+        refusals = tuple(_value_refusals(a, b, names, first.measure))
     goodputs = _goodputs(figures)
     if refusals:
         figures = tuple(replace(figure, ratio=None, verdict="refused") for figure in figures)
@@ -241,6 +241,20 @@ def _unequal_refusals(
     tests = dict.fromkeys(run.plan.test for run in (*a, *b))
     if len(tests) > 1:
         yield f"different tests: {', '.join(tests)}"
+
+
+def _value_refusals(
+    a: Sequence[Result], b: Sequence[Result], names: tuple[str, str], measure: Measure
+) -> Iterator[str]:
+    """Runs without a value of the deciding figure, or with 0."""
+    for name, runs in zip(names, (a, b), strict=True):
+        values = [measure.value(run) for run in runs]
+        unknown = [str(number) for number, value in enumerate(values, 1) if value is None]
+        if unknown:
+            which = f"of {clean(name)} {', '.join(unknown)}"
+            yield f"{measure.title} {which} is not known ({measure.why_unknown})"
+        elif not all(values):
+            yield f"a run of {clean(name)} has {measure.title} 0"
 
 
 def _unit_refusals(runs: Sequence[Result]) -> Iterator[str]:
@@ -311,7 +325,9 @@ def _figures(
 
 def _figure(a: Sequence[Result], b: Sequence[Result], measure: Measure) -> ComparedFigure:
     of_a, of_b = _values(a, measure), _values(b, measure)
-    ratio = pair_ratio(of_a, of_b)
+    # without a value of some run, others than those of one pair would be divided
+    is_complete = len(of_a) == len(a) and len(of_b) == len(b)
+    ratio = pair_ratio(of_a, of_b) if is_complete else None
     verdict: ComparisonVerdict = "refused"
     if ratio is not None:
         verdict = _verdict(ratio, less=measure.less_is_better)

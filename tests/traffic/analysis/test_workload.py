@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import WorkloadConnection, WorkloadReport
+from nictop.probe.records import StorageActivity, WorkloadConnection, WorkloadReport
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
@@ -20,7 +20,7 @@ from nictop.traffic.analysis.workload import (
 )
 from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
 from nictop.traffic.results.host_load import Busy, HostLoad
-from nictop.traffic.results.measures import deciding_text, measures_of
+from nictop.traffic.results.measures import MEASURES, deciding_text, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.workload import (
     BytesByOwner,
@@ -243,4 +243,40 @@ def test_output_that_was_not_searched_is_not_said_to_have_nothing(
 def test_cpu_of_little_traffic_is_no_matter_of_samples() -> None:
     slow = [replace(result(seconds), flows=()) for seconds in (4.0, 4.1, 4.2)]
     compared = compare(slow, slow)
-    assert "CPU per Gb/s unknown (not measured, or less than 100 Mb/s)" in compared.sentence
+    unknown = "CPU per Gb/s unknown (not measured in every run: it was too short, or carried less"
+    assert f"{unknown} than 100 Mb/s)" in compared.sentence
+
+
+def test_a_value_that_is_not_known_is_not_said_to_be_0() -> None:
+    a, b = runs(by="cpu"), runs(by="cpu")
+    a[1], b[2] = (replace(one, hosts=()) for one in (a[1], b[2]))
+    found = compare(a, b, names=("one", "two"))
+    assert found.verdict == "refused"
+    assert "CPU per Gb/s of one 2 is not known" in found.sentence
+    assert "CPU per Gb/s of two 3 is not known" in found.sentence
+    assert compare(runs(seconds=0.0), runs(seconds=4.0)).refusals == ("a run of A has duration 0",)
+
+
+def test_runs_are_divided_by_those_of_their_pair_only() -> None:
+    """Of a figure that is not known of the second run of A and of the third of B."""
+    a, b = runs(), runs()
+    a[1], b[2] = (replace(one, hosts=()) for one in (a[1], b[2]))
+    cost = {figure.name: figure for figure in compare(a, b).figures}["cpu per gigabit"]
+    assert cost.ratio is None and cost.a is not None and len(cost.a.values) == 2
+
+
+def test_requests_that_took_no_whole_millisecond_have_no_latency() -> None:
+    busy = StorageActivity("vda", "block", 4.0, reads=1, read_bytes=4096, read_seconds=0.001)
+    figures = result().workload
+    assert figures is not None
+    for seconds, expected in ((0.001, 0.001), (0.0, None)):
+        storage = (replace(busy, read_seconds=seconds),)
+        made = replace(result(), workload=replace(figures, storage=storage))
+        assert MEASURES["storage"].value(made) == expected
+
+
+def test_cpu_that_a_short_command_has_not_is_explained() -> None:
+    short, long = result(1.2), result(1.2)
+    short = replace(short, hosts=(HostLoad("a", "client", None),))
+    text = "1.20 s is too short for the CPU of the hosts, which count it in ticks of 10 ms"
+    assert list(_notes(short)) == [text] and list(_notes(long)) == []
