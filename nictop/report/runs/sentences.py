@@ -73,7 +73,7 @@ TEST_TEXTS: dict[TestKind, str] = {
     "crr": "connect/request/response/close",
     "loaded": "latency under load",
     "workload": "workload",
-    "manual": "measured by hand",
+    "manual": "traffic of the NIC",
 }
 PATH_VERDICTS: dict[ProofVerdict, str] = {
     "proven": "verified",
@@ -248,7 +248,7 @@ def hosts_text(plan: RunPlan) -> str:
 
 
 def workload_plan_text(plan: RunPlan) -> str:
-    """``fio job.fio, value 4K``; ``measured by hand``"""
+    """``fio job.fio, value 4K``; ``traffic of the NIC``"""
     parts = [clean(plan.workload) or TEST_TEXTS[plan.test]]
     if plan.guest:
         parts.insert(0, f"guest {clean(plan.guest)}")
@@ -286,12 +286,10 @@ def workload_sentences(result: Result) -> Iterator[ResultSentence]:
 def _command_text(result: Result, figures: WorkloadFigures) -> str:
     """``12.3 s as alice: exit status 0``"""
     text = units.duration(figures.seconds)
+    if figures.reason == "interval":
+        return f"{text} of a recording"
     if result.plan.test == "manual":
-        how = {
-            "hand": "ended by hand",
-            "deadline": "ended by its time limit",
-            "interval": "as it was chosen in the recording",
-        }
+        how = {"hand": "ended by hand", "deadline": "ended by its time limit"}
         return f"{text}: {how.get(figures.reason, 'its host was lost')}"
     if figures.user:
         text += f" as {clean(figures.user)}"
@@ -324,7 +322,7 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
             text = f"{clean(chosen.name)}, as {clean(figures.guest.name)} sees it: "
             text += _nic_counts(chosen)
         if rates:
-            text += f" ({', '.join(rates)}, with headers, over {units.duration(figures.seconds)})"
+            text += f" ({', '.join(rates)}, with headers, {_rated_text(result, figures)})"
         yield after_caveat(text, caveat_of(result))
     others = [nic for nic in figures.nics if nic is not chosen]
     if others:
@@ -332,6 +330,13 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
         yield f"other NICs: {'; '.join(listed)}"
     if not figures.nics:
         yield "not known: no counters of its NICs before and after"
+
+
+def _rated_text(result: Result, figures: WorkloadFigures) -> str:
+    """``over 4.00 s``: of what the rates are the mean."""
+    if result.plan.test != "manual" or figures.chosen is None:
+        return f"over {units.duration(figures.seconds)}"
+    return f"over the {units.duration(figures.chosen.seconds)} between two readings"
 
 
 def _guest_text(result: Result, guest: GuestFigures) -> str:

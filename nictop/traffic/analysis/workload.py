@@ -155,6 +155,8 @@ def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> Wor
     report = end.work
     if report is None:
         why = "nictop does not see the connections of a measurement by hand"
+        if end.is_interval:
+            why = "a recording does not have the connections of all processes"
         if log.plan.guest:
             why = "the connections of a guest are not seen from its hypervisor"
         if log.plan.test == "workload":
@@ -222,7 +224,7 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
     """The chosen one, then the others by their bytes."""
     host, chosen = log.plan.client.host, log.plan.client.ifindex
     before, after = log.before.get(host), log.after.get(host)
-    if before is None or after is None:
+    if before is None or after is None or after.time <= before.time:
         return
     found = []
     nic = counted_nic(log.plan, snapshot)
@@ -231,6 +233,7 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
         is_other_loopback = link.flags & IFF_LOOPBACK and ifindex != chosen
         if is_other_loopback or not is_counted:
             continue
+        first, last = before, after
         count = partial(counted, before, after, CountedNic(ifindex))
         if ifindex == chosen:
             first, last = _counted_records(log, nic, before, after)
@@ -242,7 +245,7 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
             sent_bytes=count(TX_BYTES),
             received_packets=count(RX_PACKETS),
             sent_packets=count(TX_PACKETS),
-            seconds=after.time - before.time,
+            seconds=last.time - first.time,
         )
         if ifindex == chosen or (traffic.received_packets or 0) + (traffic.sent_packets or 0):
             found.append(traffic)
@@ -288,19 +291,21 @@ def _flows(log: RunLog, axis: float | None, figures: WorkloadFigures | None) -> 
         every = nic_points(host.records, nic, origin, sends=sends)
         points = [point for point in every if point.time > 0]
         flow = nic_flow(host.name, points, sends=sends)
-        flows.append(replace(flow, received=_total(figures, sends=sends)))
+        flows.append(replace(flow, received=_total(plan, figures, sends=sends)))
     return tuple(flows)
 
 
-def _total(figures: WorkloadFigures | None, *, sends: bool) -> Total | None:
+def _total(plan: RunPlan, figures: WorkloadFigures | None, *, sends: bool) -> Total | None:
+    """Of the seconds of a command, which moved what was counted; without one of those between both
+    readings of the counters."""
     nic = figures.chosen if figures is not None else None
-    if figures is None or nic is None or not figures.seconds:
+    if figures is None or nic is None:
         return None
+    seconds = nic.seconds if plan.test == "manual" else figures.seconds
     moved = nic.sent_bytes if sends else nic.received_bytes
-    if moved is None:
+    if moved is None or seconds <= 0:
         return None
-    rate = 8 * moved / figures.seconds
-    return Total(False, False, figures.seconds, rate, moved)
+    return Total(False, False, seconds, 8 * moved / seconds, moved)
 
 
 def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss, ...]:
