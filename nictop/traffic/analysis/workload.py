@@ -480,8 +480,7 @@ def _notes(result: Result) -> Iterator[str]:
         yield f"{busiest.name} carried more ({size}): --client-nic {busiest.name} measures that"
     is_unmeasured = any(load.busy is None for load in result.hosts)
     if is_unmeasured and figures.seconds < SHORT_SECONDS and figures.reason != "lost":
-        took = units.duration(figures.seconds)
-        yield f"{took} is too short for the CPU of the hosts, which count it in ticks of 10 ms"
+        yield "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"
 
 
 # ------------------------------------------------------------------------------------------- limits

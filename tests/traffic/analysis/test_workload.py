@@ -278,5 +278,5 @@ def test_requests_that_took_no_whole_millisecond_have_no_latency() -> None:
 def test_cpu_that_a_short_command_has_not_is_explained() -> None:
     short, long = result(1.2), result(1.2)
     short = replace(short, hosts=(HostLoad("a", "client", None),))
-    text = "1.20 s is too short for the CPU of the hosts, which count it in ticks of 10 ms"
+    text = "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"
     assert list(_notes(short)) == [text] and list(_notes(long)) == []
