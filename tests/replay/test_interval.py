@@ -48,7 +48,8 @@ def test_rate_of_a_short_interval_is_that_between_its_readings(path: Path) -> No
     figures = found.result.workload
     assert figures is not None and figures.chosen is not None
     assert figures.seconds == pytest.approx(0.4) and figures.chosen.seconds == pytest.approx(1.0)
-    assert found.result.flows[0].goodput == pytest.approx(8 * figures.chosen.sent_bytes)
+    sent = figures.chosen.sent_bytes
+    assert sent and found.result.flows[0].goodput == pytest.approx(8 * sent)
     printed = " ".join(text for _, text in result_sentences(found.result))
     assert "over the 1.00 s between two readings" in printed and "by hand" not in printed
 
