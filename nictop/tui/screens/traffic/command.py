@@ -121,8 +121,12 @@ def ask_command(screen: NictopScreen, host: str, arguments: Mapping[str, str]) -
         request, problems = command_request(host, text, fields, entry.words, observers)
         if problems:
             entry.problems = problems
-            labels = [field.label for field in fields if field.name in problems]
-            return f"To be corrected: {', '.join(labels)}"
+            wrong = [
+                f"{field.label}: {problems[field.name]}"
+                for field in fields
+                if field.name in problems
+            ]
+            return f"To be corrected: {'; '.join(wrong)}"
         try:
             validate_request(request)
         except NictopError as error:

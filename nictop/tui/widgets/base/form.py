@@ -151,6 +151,8 @@ class Form(ChoiceList):
         beside, tone = self._beside(field)
         room = max(1, cells - self.label_cells - 3)
         wanted = min(max(self.value_cells, width(value) + 1), max(1, room))
+        if field is self.chosen and width(self.glyphs.text(beside)) > room - wanted:
+            wanted = min(width(value) + 1, room)  # more room for what is beside it
         return (
             (f" {fit(self._label(field), self.label_cells)} ", ""),
             (self._value_in(wanted, value, typing=typing), style),

@@ -130,7 +130,9 @@ async def test_command_is_swept_and_typed_again(
         await begin_command(runs, "echo $NICTOP_VALUE points")
         await fill(runs, vary="n=1,2,3", value_pattern="(.+ points", time="30")
         await runs.press("enter")
-        await runs.until(lambda: "To be corrected: figure" in runs.text("#entry-error"))
+        await runs.until(
+            lambda: "To be corrected: figure: not a regular" in runs.text("#entry-error")
+        )
         drawn = runs.drawn()
         assert any("not a regular expression: missing " in row for row in drawn)
         assert any("[ Next ]" in row for row in drawn)
@@ -189,6 +191,22 @@ async def test_what_is_beside_the_fields_of_a_dialog_is_not_cut(size: tuple[int,
         assert not cut_rows(screen, "#foreign-form")
         await screen.press("tab", "right")
         assert not cut_rows(screen, "#foreign-form")
+
+
+async def test_what_is_beside_the_chosen_field_has_room_on_a_narrow_screen() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=(60, 20)) as (screen, hosts):
+        for number, name in enumerate(("vm1", "vm2"), 1):
+            hosts[name].send(*host(f"b{number}", number, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        await wait_until(screen, lambda: bool(screen.app.screen.query(RunForm)))
+        form = screen.app.screen.query_one(RunForm)
+        for number, field in enumerate(form.shown):
+            if field.name == "repeat":
+                form.choose_index(number)
+        await screen.settle()
+        (row,) = [row for row in screen.drawn() if "runs  " in row]
+        assert "runs per variant (5 recommended)" in row
 
 
 def cut_rows(screen: Screen, form: str) -> list[str]:
