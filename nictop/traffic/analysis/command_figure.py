@@ -28,6 +28,8 @@ MAX_SEARCHED_CHARS = 64 * 1024
 NO_MATCH = "--value matches nothing in its output"
 NO_MATCH_IN_END = "--value matches nothing in the last 64 KiB of its output"
 MAX_LINE_CHARS = 2000
+"""Of each line that are searched: the time of an expression may grow with the square of it."""
+NO_MATCH_IN_LINES = f"--value matches nothing in the first {MAX_LINE_CHARS} characters of its lines"
 MAX_SEARCH_SECONDS = 1.0
 """Of CPU time for that search: an expression of the user may take exponential time on what a host
 sends."""
@@ -81,7 +83,8 @@ def figure_by_expression(
     except TooLong:
         return None, f"--value took more than {MAX_SEARCH_SECONDS:g} s"
     if found is None:
-        return None, NO_MATCH
+        is_cut = any(len(line) > MAX_LINE_CHARS for line in text.splitlines())
+        return None, NO_MATCH_IN_LINES if is_cut else NO_MATCH
     groups = found.groupdict()
     captured = groups.get("value")
     if captured is None:

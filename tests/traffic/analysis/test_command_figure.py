@@ -211,6 +211,11 @@ def test_figure_by_an_expression(output: str, expression: str, value: float, uni
     ("output", "expression", "why"),
     [
         ("nothing", r"(\d+)", "--value matches nothing in its output"),
+        (
+            "x" * 3000 + " 7 MB/s",
+            r"(\d+)",
+            "--value matches nothing in the first 2000 characters of its lines",
+        ),
         ("none here", r"none", "--value matches 'none', which has no number"),
         ("a b", r"(x)?a", "--value matches 'a', which has no number"),
         ("1,2,3", r".*", "--value matches '1,2,3', which has no number"),
