@@ -28,7 +28,7 @@ from nictop.traffic.results.measures import (
     equal_load_measures,
     measures_of,
 )
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import Result, other_nic_text
 from nictop.traffic.results.selection import StoredRun, set_ups
 from nictop.traffic.results.workload import CommandFigure
 
@@ -189,6 +189,7 @@ def compare(
         *_differing_refusals(differences, compared),
         *_unequal_refusals(a, b, names, load),
         *_unit_refusals((*a, *b)),
+        *_nic_refusals(a, b, names, differences),
     )
     first, caveats = figures[0], (caveat_of_runs(a), caveat_of_runs(b))
     if first.ratio is None and not refusals:
@@ -266,6 +267,22 @@ def _unit_refusals(runs: Sequence[Result]) -> Iterator[str]:
     )
     if len(found) > 1:
         yield f"different figures of the command: {', '.join(found)}"
+
+
+def _nic_refusals(
+    a: Sequence[Result],
+    b: Sequence[Result],
+    names: tuple[str, str],
+    differences: Iterable[tuple[str, str, str]],
+) -> Iterator[str]:
+    """Of commands that were to use different NICs, and did not. Runs that varied the NIC refuse
+    that themselves."""
+    if not any(fact == "client nic" for fact, _, _ in differences):
+        return
+    for name, runs in zip(names, (a, b), strict=True):
+        for number, run in enumerate(runs, 1):
+            if run.workload is not None and run.went_elsewhere and not run.compares_other_nic:
+                yield f"{clean(name)} {number}: {other_nic_text(run.workload)}"
 
 
 def figure_name(figure: CommandFigure) -> str:

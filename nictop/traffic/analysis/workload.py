@@ -473,11 +473,10 @@ def _notes(result: Result) -> Iterator[str]:
         yield "some processes of the command could not be ended: they have another user, or hang"
     if figures.user == "root" and plan.test == "workload":
         yield "it ran as root, as the login is root's"
-    busiest = max(figures.nics, key=lambda nic: nic.bytes, default=None)
-    chosen = figures.chosen
-    if busiest is not None and chosen is not None and busiest.bytes > 2 * chosen.bytes:
-        size = units.bytes_(busiest.bytes)
-        yield f"{busiest.name} carried more ({size}): --client-nic {busiest.name} measures that"
+    busier = figures.busier_nic
+    if busier is not None and not result.compares_other_nic:
+        size = units.bytes_(busier.bytes)
+        yield f"{busier.name} carried more ({size}): --client-nic {busier.name} measures that"
     is_unmeasured = any(load.busy is None for load in result.hosts)
     if is_unmeasured and figures.seconds < SHORT_SECONDS and figures.reason != "lost":
         yield "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"

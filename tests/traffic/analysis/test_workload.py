@@ -19,6 +19,7 @@ from nictop.traffic.analysis.workload import (
     bytes_by_owner,
 )
 from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
+from nictop.traffic.results.caveats import caveat_of
 from nictop.traffic.results.host_load import Busy, HostLoad
 from nictop.traffic.results.measures import MEASURES, deciding_text, measures_of
 from nictop.traffic.results.result import Result
@@ -123,6 +124,44 @@ def test_what_cannot_be_compared(other: dict[str, object], reason: str) -> None:
     found = compare(runs(value=8e8, by="value"), runs(by="value", **other))
     assert found.verdict == "refused"
     assert reason in found.sentence or "no figure of the command" in found.sentence
+
+
+def over(*carried: tuple[str, int, int], own: int = 0, **more: object) -> list[Result]:
+    """Runs whose first NIC is the chosen one: name, ifindex and bytes of each."""
+    nics = tuple(NicTraffic(name, number, size, 0, 1, 0, 4.0) for name, number, size in carried)
+    found = []
+    for one in runs(owners=BytesByOwner(own, 0, 0, (), (), (), 0)):
+        assert one.workload is not None
+        figures = replace(one.workload, nics=nics, chosen_ifindex=carried[0][1])
+        plan = replace(one.plan, **more)  # type: ignore[arg-type]
+        facts = {**one.facts, "client nic": carried[0][0]}
+        found.append(replace(one, workload=figures, plan=plan, facts=facts))
+    return found
+
+
+def test_nics_are_not_ranked_by_a_command_that_used_another_one() -> None:
+    """Its figure would be that of one NIC, twice."""
+    used = over(("ens4", 4, 10**9), variable_name="nic", variable_value="ens4")
+    missed = over(("ens5", 5, 1000), ("ens4", 4, 10**9), variable_name="nic", variable_value="ens5")
+    found = compare(used, missed, names=("ens4", "ens5"), compared=("nic", "value"))
+    assert found.verdict == "refused" and found.caveats == ("", "path not verified")
+    assert "path not verified: ens5 carried 1000 B, ens4 954 MiB" in found.sentence
+    assert caveat_of(missed[0]) == "path not verified" and list(_notes(missed[0])) == []
+    stored = compare(over(("ens4", 4, 10**9)), over(("ens5", 5, 1000), ("ens4", 4, 10**9)))
+    assert stored.verdict == "refused" and "B 1: path not verified: ens5" in stored.sentence
+
+
+def test_nics_are_ranked_if_their_bytes_are_those_of_the_command() -> None:
+    """Whatever other NICs carry meanwhile, as those of guests do."""
+    a = over(("ens4", 4, 10**9), ("tap0", 9, 10**11), own=9 * 10**8, variable_name="nic")
+    b = over(("ens5", 5, 10**9), ("tap0", 9, 10**11), own=9 * 10**8, variable_name="nic")
+    assert compare(a, b).verdict != "refused"
+
+
+def test_other_set_ups_are_ranked_whatever_nic_the_command_used() -> None:
+    a, b = (over(("ens5", 5, 1000), ("ens4", 4, 10**9), variable_name="setup") for _ in "ab")
+    assert compare(a, b).verdict != "refused" and caveat_of(a[0]) == ""
+    assert any("ens4 carried more" in note for note in _notes(a[0]))
 
 
 # ------------------------------------------------------------------------------------ whose bytes
