@@ -327,8 +327,11 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
     others = [nic for nic in figures.nics if nic is not chosen]
     if others:
         listed = [f"{clean(nic.name)} {_nic_counts(nic)}" for nic in others[:MAX_NICS_IN_SENTENCE]]
-        yield f"other NICs: {'; '.join(listed)}"
-    if not figures.nics:
+        which = "other NICs" if chosen is not None else "no NIC was chosen (--client-nic)"
+        yield f"{which}: {'; '.join(listed)}"
+    if not figures.nics and figures.chosen_ifindex is None and figures.reason != "lost":
+        yield "no NIC was chosen (--client-nic), and none carried a packet"
+    elif not figures.nics:
         yield "not known: no counters of its NICs before and after"
 
 

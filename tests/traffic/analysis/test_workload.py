@@ -158,6 +158,25 @@ def test_nics_are_ranked_if_their_bytes_are_those_of_the_command() -> None:
     assert compare(a, b).verdict != "refused"
 
 
+@pytest.mark.parametrize(
+    ("nics", "reason", "text"),
+    [
+        ((NIC,), "itself", "no NIC was chosen (--client-nic): ens3 94.4 MiB sent in 66000 packets"),
+        ((), "itself", "no NIC was chosen (--client-nic), and none carried a packet"),
+        ((), "lost", "not known: no counters of its NICs before and after"),
+    ],
+)
+def test_traffic_without_a_chosen_nic(
+    nics: tuple[NicTraffic, ...], reason: EndReason, text: str
+) -> None:
+    made = result()
+    assert made.workload is not None
+    figures = replace(made.workload, nics=nics, chosen_ifindex=None, reason=reason)
+    sentences = result_sentences(replace(made, workload=figures, flows=()))
+    (found,) = [sentence.text for sentence in sentences if sentence.kind == "traffic"]
+    assert found.startswith(text)
+
+
 def test_other_set_ups_are_ranked_whatever_nic_the_command_used() -> None:
     a, b = (over(("ens5", 5, 1000), ("ens4", 4, 10**9), variable_name="setup") for _ in "ab")
     assert compare(a, b).verdict != "refused" and caveat_of(a[0]) == ""
