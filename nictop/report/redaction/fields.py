@@ -22,7 +22,7 @@ NAME_FIELDS: dict[str, dict[str, Kind]] = {
     "End": {"host": "host"},
     "Flow": {"sender": "host", "receiver": "host"},
     "SocketFigures": {"host": "host"},
-    "HostLoad": {"host": "host"},
+    "HostLoad": {"host": "host", "machine_of": "host"},
     "Floor": {"host": "host"},
     "HostProof": {"host": "host"},
     "PortLoad": {"end": "host", "host": "host"},

@@ -39,6 +39,7 @@ from nictop.traffic.plan.validation import (
     ValidatedRequest,
     all_problems,
     reasons_by_value,
+    unused_value_text,
     validate_request,
 )
 from nictop.traffic.plan.variables import change_text, variable_in
@@ -169,6 +170,7 @@ def _experiment_of_one_host(
             guest_vf=chosen.vf,
         )
         notes[chosen.note] = None
+    notes[unused_value_text(checked)] = None
     listed = [note for note in notes if note]
     listed += _missing_observers(request, snapshots)
     listed += _variant_notes(checked)

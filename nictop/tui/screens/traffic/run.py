@@ -118,6 +118,8 @@ class RunScreen(RunPage):
             has_ended_by_itself = was_running and not self._is_stopped
             self._ended_at = self._clock() if has_ended_by_itself else None
             self._is_stopped = False
+        if traffic.running and not was_running:
+            self.show_points(False)  # the page may still have the bars of the last experiment
         has_ended = was_running and not traffic.running
         if has_ended and len(set_up_points(traffic.results)) > 1:
             self.show_points(True)
