@@ -21,6 +21,7 @@ from nictop.model.per_inventory import PerInventory, neighbours_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import (
+    IFF_UP,
     LINK_UP,
     UNKNOWN_REASONS,
     absence_reason,
@@ -117,7 +118,7 @@ def _has_changed(pci: PciFunction, snapshot: Snapshot) -> bool:
         return True
     return any(
         link.pci_address == pci.address and link.ifindex not in links
-        for link in snapshot.inventory.links
+        for link in (*snapshot.inventory.links, *snapshot.departed.values())
     )
 
 
@@ -218,7 +219,7 @@ def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
         return "none", "none"
     states = {known.address: known.nud_state for known in _neighbours(link, snapshot)}
     for gateway in gateways:
-        if states.get(gateway) in ANSWERED:
+        if states.get(gateway) in ANSWERED and not _is_cut_off(link):
             return "passed", gateway
     first = gateways[0]
     if states.get(first) in UNANSWERED_STATES:
@@ -226,10 +227,15 @@ def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
     return "unknown", f"{first} not asked"
 
 
+def _is_cut_off(link: Link) -> bool:
+    """Who answered before does not now, also before the neighbours are read again."""
+    return link.carrier is False or not link.flags & IFF_UP
+
+
 def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
     answered = silent = 0
     for neighbour in _neighbours(link, snapshot):
-        answered += neighbour.nud_state in ANSWERED
+        answered += neighbour.nud_state in ANSWERED and not _is_cut_off(link)
         silent += neighbour.nud_state in UNANSWERED_STATES
     if answered:
         verb = "answers" if answered == 1 else "answer"

@@ -130,6 +130,9 @@ class Snapshot:
     """The newest `MAX_TROUBLES` troubles of this probe, oldest first."""
     changes: dict[int, LinkChange] = field(default_factory=dict)
     """ifindex → the newest change that is not in any inventory yet."""
+    departed: dict[int, Link] = field(default_factory=dict)
+    """ifindex → a link that is gone by such a change, as it was: an inventory that was begun before
+    may have read its device before, and the links after."""
     vf_base: Counters | None = None
     """The record with which the next VF rates are computed."""
     clock: Clock | None = None
@@ -420,9 +423,12 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if len(changes) > MAX_LINKS:  # the oldest one
         del changes[next(iter(changes))]
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
+    known = snapshot.links.get(change.ifindex)
     if change.gone:
         changed = _without_link_counters(changed, change.ifindex)
-    if _makes_doubtful(snapshot.links.get(change.ifindex), change):
+        if known is not None:
+            changed = replace(changed, departed={**changed.departed, change.ifindex: known})
+    if _makes_doubtful(known, change):
         changed = _with_event(changed, Outdated(change.time, "link"))
     return changed
 
@@ -451,6 +457,7 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
             ethtool=UNREAD_ETHTOOL,
             unreadable=UNREAD_LINK_FIELDS,
         )
+    changes = change.carrier_changes
     links[change.ifindex] = replace(
         known,
         name=change.name,
@@ -458,6 +465,7 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
         operstate=change.operstate,
         carrier=change.carrier,
         mtu=change.mtu,
+        carrier_changes=changes if changes is not None else known.carrier_changes,
     )
 
 
@@ -524,6 +532,7 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         pci=inventory.pci,
         inventory_pending=bool(newer or inventory.pending),
         changes=newer,
+        departed={index: link for index, link in snapshot.departed.items() if index in newer},
         without_lease=_without_lease(snapshot, inventory),
         histories=with_inventory(snapshot.histories, inventory),
         troubles=_without_solved(snapshot.troubles, inventory),

@@ -87,6 +87,14 @@ def test_a_gateway_is_what_its_neighbour_entry_says(nud_state: str, state: str, 
     assert (chain["gateway"].state, chain["gateway"].text) == (state, text)
 
 
+@pytest.mark.parametrize("lost", [{"carrier": False}, {"flags": 0, "carrier": None}])
+def test_who_answered_before_the_carrier_went_does_not_now(lost: dict[str, object]) -> None:
+    """An event has the carrier; the neighbours are read some seconds later."""
+    nic = replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,), **lost)  # type: ignore[arg-type]
+    chain = chain_of(nic, neighbours=(Neighbour(2, "192.0.2.1", "reachable"),))
+    assert {chain[step].state for step in ("gateway", "peers")} == {"waits"}
+
+
 def test_a_nic_without_default_route_has_no_gateway_to_ask() -> None:
     chain = chain_of(replace(NIC, addresses=(ADDRESS,)))
     assert (chain["gateway"].state, chain["gateway"].text) == ("none", "none")
@@ -153,6 +161,21 @@ def test_a_function_whose_interface_came_or_went_is_not_known() -> None:
     came = LinkChange(2.0, 3, False, "ens224", "down", False, 0, 1500)
     bound = advance(without, Line(link_change=came))
     assert nic_chain(None, unbound, bound, (), is_checked=True)[1].state == "unknown"
+
+
+def test_a_reading_that_was_begun_before_the_driver_was_unbound_does_not_tell_it() -> None:
+    """It read the devices before, and the links after."""
+    function = make_pci("0000:02:00.0", driver="igb")
+    nic = replace(NIC, pci_address=function.address)
+    gone = LinkChange(2.0, 2, True, "ens224", "down", False, 0, 1500)
+    unbound = advance(snapshot_of(nic, pci=(function,)), Line(link_change=gone))
+    assert unbound.inventory is not None
+    late = replace(unbound.inventory, time=1.5, links=())
+    after = advance(unbound, Line(inventory=late))
+    assert nic_chain(None, function, after, (), is_checked=True)[1].state == "unknown"
+    newer = replace(late, time=2.5, pci=(replace(function, driver=None),))
+    read = advance(after, Line(inventory=newer))
+    assert nic_chain(None, read.pci[0], read, (), is_checked=True)[1].state == "failed"
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
