@@ -14,7 +14,7 @@ from typing import Any
 
 from nictop.hosts.guests import agent_name
 from nictop.hosts.session import HostSession
-from nictop.model.guests.agents import AgentFacts, AgentInterface, AgentsTold, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface, AgentsTold, guest_key
 from nictop.model.guests.table import hosted_guests
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import replace

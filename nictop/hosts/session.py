@@ -45,7 +45,7 @@ from nictop.wire.source import Source, SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
-    from nictop.model.guests.agents import AgentsTold
+    from nictop.model.guests.agent_facts import AgentsTold
     from nictop.rules import HostFacts
 
 HISTORY_LENGTH = 600

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.devices.switch_ports import SwitchPorts
+from nictop.model.guests.agent_facts import AgentsTold
 from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
@@ -47,9 +48,6 @@ from nictop.probe.records import (
     Unreadable,
 )
 from nictop.probe.records.unreadable import NOT_READ_YET
-
-if TYPE_CHECKING:
-    from nictop.model.guests.agents import AgentsTold
 
 T = TypeVar("T")
 DERIVED = ("configuration", "kernel_log", "owners")

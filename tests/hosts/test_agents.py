@@ -13,7 +13,8 @@ import pytest
 from nictop.hosts.agents import NO_ANSWER, agents_are_asked, ask_agents, parse_reports
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
-from nictop.model.guests.agents import AgentFacts, AgentInterface, agent_text, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface, guest_key
+from nictop.model.guests.agents import agent_text
 from nictop.model.guests.table import guest_rows
 from nictop.probe.records import Line
 from nictop.recording.writer import recorded_source

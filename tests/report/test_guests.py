@@ -12,7 +12,7 @@ import pytest
 
 from nictop.cli.main import main
 from nictop.hosts.observe import Answer, Unreachable
-from nictop.model.guests.agents import AgentFacts, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, guest_key
 from nictop.model.window import RatesWindow
 from nictop.probe.records import HostedGuest, Line
 from nictop.report.facts.guests import (

@@ -47,7 +47,7 @@ from typing import Any
 
 import msgspec
 
-from nictop.model.guests.agents import AgentFacts, AgentsTold, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentsTold, guest_key
 from nictop.model.guests.table import hosted_guests
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.light_dataclasses import replace

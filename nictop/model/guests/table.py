@@ -15,7 +15,8 @@ from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_
 from nictop.model.devices.switch_ports import leads_to_datapath, representor_of, switch_vlans
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
-from nictop.model.guests.agents import AGENT_SOURCE, AgentFacts, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, guest_key
+from nictop.model.guests.agents import AGENT_SOURCE
 from nictop.model.guests.owners import GuestKind, guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates

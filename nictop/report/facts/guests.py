@@ -11,7 +11,8 @@ from typing import Any
 
 from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
-from nictop.model.guests.agents import AgentFacts, why_not_watchable
+from nictop.model.guests.agent_facts import AgentFacts
+from nictop.model.guests.agents import why_not_watchable
 from nictop.model.guests.table import GuestAddress, GuestRow, guest_rows, why_guests_are_missing
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.vf_address import pci_address_of_vf
-from nictop.model.guests.agents import AGENT_SOURCE, guest_key
+from nictop.model.guests.agent_facts import guest_key
+from nictop.model.guests.agents import AGENT_SOURCE
 from nictop.model.guests.owners import guest_text
 from nictop.model.guests.table import NAMESPACE_SOURCE
 from nictop.model.text.ip_addresses import parse_ip_address

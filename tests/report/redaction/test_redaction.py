@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import nictop
 from nictop.hosts.observe import Unreachable
-from nictop.model.guests.agents import AgentFacts, AgentInterface, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface, guest_key
 from nictop.model.guests.table import guest_rows
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import field_values

@@ -15,7 +15,8 @@ from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widgets import Input
 
-from nictop.model.guests.agents import AgentFacts, agent_text
+from nictop.model.guests.agent_facts import AgentFacts
+from nictop.model.guests.agents import agent_text
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,

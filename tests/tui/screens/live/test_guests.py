@@ -10,7 +10,7 @@ from textual._callback import invoke
 from nictop.hosts.guests import host_of_guest
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
-from nictop.model.guests.agents import AgentFacts, AgentsTold, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentsTold, guest_key
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Line
 from nictop.tui.palette import NictopCommands, PaletteEntry
