@@ -329,14 +329,6 @@ async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
         await one.until(lambda: one.consumers[0].newest == sent[-1][2])
 
 
-async def test_what_is_new_is_followed_although_it_is_read_in_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As on a machine on which reading takes longer than one call may."""
-    monkeypatch.setattr("nictop.recording.reader.REFRESH_SECONDS", 0.0)
-    await test_a_growing_file_is_followed(tmp_path)
-
-
 def wait_for_frames(path: Path) -> None:
     from tests.support.probe import wait_until
 
