@@ -134,6 +134,7 @@ async def test_what_is_to_run_there_is_said_before(both: Pair) -> None:
     request = RunRequest("a", SERVER, foreign=True, generator="ntttcp", time=1)
     experiment = await prepare_experiment(request, both.hosts)
     assert any(f"start on {SERVER} before each run: ntttcp -r " in n for n in experiment.notes)
+    assert not any("iperf3" in note for note in experiment.notes)
 
 
 async def test_option_that_it_does_not_have(both: Pair) -> None:
