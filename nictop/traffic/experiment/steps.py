@@ -236,7 +236,10 @@ def _foreign_note(request: RunRequest) -> str:
     if request.foreign_side == "client":
         seen = f"of it only what is seen from {clean(request.server)} is known"
         return f"{clean(request.client)} is not watched: {seen}"
-    return f"{clean(request.server)} is not watched: of it only what iperf3 reports is known"
+    reported = (
+        "what its TCP acknowledges" if request.generator == "ntttcp" else "what iperf3 reports"
+    )
+    return f"{clean(request.server)} is not watched: of it only {reported} is known"
 
 
 def _experiment(

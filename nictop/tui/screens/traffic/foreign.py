@@ -40,11 +40,12 @@ from nictop.tui.widgets.traffic.one_host_fields import (
     foreign_request,
 )
 
-OPTIONS = "Other options are those of the form. Of that host only what iperf3 reports is known."
+OPTIONS = "Other options are those of the form. Of that host only {} is known."
 CLIENT_OPTIONS = (
     "Other options are those of the form. The command to type there is shown after Start; nictop "
     "waits {} s for it."
 )
+REPORTED = "what iperf3 reports"
 MISSING_ADDRESS = "ADDRESS"
 """In the command line, until it is typed."""
 SERVER_COMMANDS = {"ntttcp": "as ntttcp -r, for each run"}
@@ -136,7 +137,8 @@ class ForeignScreen(NictopScreen, Dialog[None]):
         lines: list[SpanLine] = []
         for text in complaints:
             lines += self.wrapped(f"{text} (options of the form)", cells, "bad", indent=" ")
-        about = CLIENT_OPTIONS.format(request.wait) if is_client else OPTIONS
+        known = "what its TCP acknowledges" if request.generator == "ntttcp" else REPORTED
+        about = CLIENT_OPTIONS.format(request.wait) if is_client else OPTIONS.format(known)
         lines += self.wrapped(about, cells, "dim", indent=" ")
         command = clean(command_line(request, {**self._arguments, "": MISSING_ADDRESS}))
         has_address = bool(self.query_one(ForeignForm).words["address"].strip())

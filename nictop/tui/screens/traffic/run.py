@@ -235,7 +235,10 @@ class RunScreen(RunPage):
         if request is not None and request.test == "manual":
             self.action_end_measurement()
             return
-        self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)
+        question = "What was measured so far is saved."
+        if request is not None and request.test == "workload":
+            question = f"The command and all that it started is ended. {question}"
+        self.app.push_screen(StopScreen(question), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
         if sure:

@@ -83,6 +83,26 @@ async def test_workload_on_the_screen_is_repeated_only_if_that_is_wanted(
         await runs.until(lambda: len(runs.nictop.traffic.ended) == 2)
 
 
+async def test_long_command_is_cut_in_the_title_and_ended_with_its_processes(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    command = "sleep 60; : with a comment for which the title of a narrow screen has no room"
+    request = RunRequest("a", "a", client_nic="nictopt", test="workload", workload=command, time=90)
+    async with two_hosts(NARROW, request=request, options=("--allow-workload",)) as runs:
+        await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+        await runs.until(lambda: "sleep 60; : wi" in runs.text("#run-title"))
+        assert "…" in runs.text("#run-title")
+        await runs.until(lambda: runs.nictop.traffic.view() is not None)
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, run.StopScreen))
+        assert "The command and all that it started is ended." in words_of(runs)
+        await runs.press("enter")
+        await runs.wait_until_finished()
+        (stored,) = runs.nictop.traffic.results
+        assert stored.result.stopped is not None
+
+
 async def test_command_that_is_typed_on_the_screen(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
