@@ -6,7 +6,7 @@ What the checks find at a step is added by `nictop.rules.chain`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from nictop.model.devices.bridges import bridge_of
@@ -70,6 +70,8 @@ SOURCES_OF_STEP: dict[Step, tuple[str, ...]] = {
     "peers": ("routing",),
 }
 """Parts of the inventory without which nothing is known of the step."""
+KNOWN_BY_MASTER: Step = "port"
+"""It may be known without these."""
 UNUSABLE_FLAGS = frozenset(("dadfailed", "tentative"))
 """Of an address."""
 
@@ -97,13 +99,31 @@ def nic_steps(
     return {**steps, **link_steps(STEP_FACTS_OF_LINK, link, snapshot)}
 
 
+def steps_of_nics(
+    nics: Sequence[tuple[Link, PciFunction | None]], snapshot: Snapshot
+) -> Iterator[tuple[StepFacts, ...]]:
+    """Of `STEPS`: `nic_steps` of many netdevs that are read, one step after the other instead of
+    one NIC after the other: where always the same function is called, Python takes half the time
+    (PEP 659)."""
+    columns: dict[Step, list[StepFacts]] = {
+        "slot": [_slot(link, pci, snapshot) for link, pci in nics],
+        "driver": [_driver(link, pci) for link, pci in nics],
+    }
+    for step, of_link in STEP_FACTS_OF_LINK.items():
+        columns[step] = [of_link(link, snapshot) for link, _ in nics]
+    for step, why in _unread_sources(snapshot).items():
+        if step != KNOWN_BY_MASTER:
+            columns[step] = [("unknown", why)] * len(nics)
+    return zip(*(columns[step] for step in STEPS), strict=True)
+
+
 def link_steps(
     functions: Mapping[Step, StepFunction], link: Link, snapshot: Snapshot
 ) -> dict[Step, StepFacts]:
     """Of steps of a netdev. Of those whose sources were not read nothing is known."""
     steps = {step: of_link(link, snapshot) for step, of_link in functions.items()}
     for step, why in _unread_sources(snapshot).items():
-        if step in steps and step != "port":  # which may be known by its bridge
+        if step in steps and step != KNOWN_BY_MASTER:
             steps[step] = "unknown", why
     return steps
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.chain import STEPS
+from nictop.model.devices.tree import device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
@@ -23,12 +24,22 @@ from nictop.probe.records import (
 )
 from nictop.report.chain import chain_text
 from nictop.rules import RULES, HostFacts, diagnose
-from nictop.rules.chain import ChainStep, first_problem, nic_chain
+from nictop.rules.by_device import device_findings, findings_of
+from nictop.rules.chain import (
+    ChainStep,
+    Nic,
+    first_problem,
+    has_chain,
+    nic_chain,
+    nic_chains,
+)
 from tests.model.hosts import make_pci
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
+from tests.support.rule_cases import CASES_DIRECTORY, base, host_facts
 from tests.support.stages import recorded_hosts
 
+BASES = CASES_DIRECTORY / "bases"
 NIC = link(2, "ens224", bus="pci")
 ADDRESS = Address("ipv4", "192.0.2.9", 24, "global", ())
 ROUTE = DefaultRoute("ipv4", "192.0.2.1", 100, 254)
@@ -217,6 +228,26 @@ def test_what_is_wrong_has_its_whole_text_where_there_is_room(cells: int) -> Non
     assert any(said.title in line for line in lines), lines
     assert max(map(width, lines)) <= cells
     assert all("192.0.2.9/24" in line for line in lines if "192." in line)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BASES.glob("*.json")))
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_all_chains_at_once_are_those_of_each(name: str, is_checked: bool) -> None:
+    host = host_facts({"name": "vm", **base(name)})
+    findings = device_findings(diagnose([host]), "vm")
+    for snapshot in (host.snapshot, with_unread_sources(host.snapshot)):
+        rows = list(filter(has_chain, device_tree(snapshot)))
+        nics = [Nic(row.link, row.pci, findings_of(row, findings)) for row in rows]
+        one_by_one = [nic_chain(*nic[:2], snapshot, nic[2], is_checked=is_checked) for nic in nics]
+        assert nic_chains(nics, snapshot, is_checked=is_checked) == one_by_one
+
+
+def with_unread_sources(snapshot: Snapshot) -> Snapshot:
+    """Its addresses, its managers and its LLDP neighbours were not read."""
+    assert snapshot.inventory is not None
+    why = Unreadable("failed", "did not answer")
+    unreadable = dict.fromkeys(("networkmanager", "addresses", "lldp"), why)
+    return replace(snapshot, inventory=replace(snapshot.inventory, unreadable=unreadable))
 
 
 def test_a_name_is_not_obeyed() -> None:
