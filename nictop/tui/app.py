@@ -31,7 +31,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment, TrafficController
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
-from nictop.tui.keys import APP_KEYS, PAIRS, key_labels, pair_label, shown_key
+from nictop.tui.keys import APP_KEYS, NOT_HERE_TEXTS, PAIRS, key_labels, pair_label, shown_key
 from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
@@ -389,6 +389,10 @@ class NictopApp(PrivateApp):
         self.show_notice(keep_theme(name, configuration_path(os.environ)), f"Theme {name}")
 
     # -------------------------------------------------------------------------------------- screens
+
+    def action_not_here(self, key: str) -> None:
+        """`key`: its id."""
+        self.show_notice(NOT_HERE_TEXTS[key], shown_key(self, key))
 
     def action_help(self) -> None:
         from nictop.tui.screens.dialogs.help import HelpScreen

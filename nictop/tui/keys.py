@@ -317,11 +317,37 @@ OPEN_CHANGE = _hide("fix", "app.show_change", "Open change")
 """Where no finding is chosen: the status line names the key, in every view."""
 INTERRUPT = _hide("interrupt", "app.quit", "Quit", priority=True)
 
+NOT_HERE = "not_here"
+"""Action of a key that does nothing where it is pressed: it says so."""
+NOT_HERE_TEXTS = {
+    "open": "There is nothing to open here.",
+    "back": "This is the first view.",
+    "filter": "There is no list to filter here.",
+    "sort": "There is no table to sort here.",
+    "sort-reverse": "There is no table to sort here.",
+    "pause": "There is nothing to pause here.",
+    "copy": "There is nothing to copy here.",
+    "edit": "There is nothing to set up or to edit here.",
+    "fix": "No change waits to be confirmed. Fixes are in Findings and Devices.",
+    "next": "There is no next one here: findings are in Findings, runs of a test in its result.",
+    "next-previous": "There is no previous one here: findings are in Findings.",
+    "faster": "There is no interval, speed or chart here.",
+    "slower": "There is no interval, speed or chart here.",
+    "options": "There are no options here.",
+    "mark": "A and B are marked in Devices, Hosts and Results.",
+    "measure": "There is nothing to measure here.",
+    "host-previous": "Only one host is watched.",
+    "host-next": "Only one host is watched.",
+    "timeline": "There is no timeline here: nothing is recorded.",
+}
+"""Id of a key → what it says then. The other keys move, or do something on every screen."""
+
 APP_KEYS: list[BindingType] = [
     _hide("suspend", "suspend_process", "Suspend", "suspend nictop; fg continues", priority=True),
     _hide("palette", "command_palette", "Commands", "command palette"),
+    *(_hide(name, f"{NOT_HERE}('{name}')", "Not here") for name in NOT_HERE_TEXTS),
 ]
-"""On every screen, dialogs included."""
+"""On every screen, dialogs included; the last ones where nothing before them has their key."""
 
 FRAME_KEYS: list[BindingType] = [
     *(_hide(tab.name, f"app.view('{tab.name}')", f"View {tab.label}") for tab in TABS),

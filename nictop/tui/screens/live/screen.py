@@ -59,7 +59,7 @@ COMMAND_ACTIONS = frozenset(
 )
 """Actions of the keys that act on the fix that is shown, and on the NIC that is chosen."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
-WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up"}
+WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
 """What a key does → title of the notice where it has nothing to act on."""
 
 
@@ -107,6 +107,9 @@ class LiveScreen(LiveDrawing):
 
     def action_open(self) -> None:
         """The chosen device, or the chosen finding, over the whole view."""
+        if self.body.is_empty:
+            self.nictop.notify(self._why_not("open"), WHY_NOT_TITLES["open"])
+            return
         self.body.open_detail()
         self._changed()
 
@@ -297,8 +300,12 @@ class LiveScreen(LiveDrawing):
             return f"{name}: interfaces were not read yet."
         if what == "set_up" and not snapshot.links:
             return f"{name} has no network interfaces."
-        if what == "set_up":
+        if what in ("set_up", "open") and self.view == DevicesBody.name:
             return "Choose an interface first, by its line."
+        if what == "set_up":
+            return "The chosen finding is about no interface; choose one in Devices, by its line."
+        if what == "open":
+            return "No finding is chosen."
         if not is_checked(self.nictop.display.diagnosis, snapshot):
             return f"{name}: not all checks had run yet; no command was known."
         return (
