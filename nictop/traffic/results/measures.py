@@ -232,14 +232,7 @@ def measures_of(result: Result) -> tuple[Measure, ...]:
 def one_host_measures(result: Result) -> tuple[Measure, ...]:
     """Of a workload, or of a measurement by hand, the deciding one first."""
     figure = result.workload.figure if result.workload is not None else None
-    names: list[MeasureName] = ["duration", "rate", "cpu per gigabit"]
-    of_figure: MeasureName = "value"
-    if result.plan.judged_by == "smaller-value" or (figure is not None and figure.less_is_better):
-        of_figure = "smaller value"
-    if figure is not None or result.plan.judged_by in ("value", "smaller-value"):
-        names.insert(0, of_figure)
-    elif result.plan.test == "manual":
-        names = ["rate", "cpu per gigabit"]
+    names = _names_by_test(result, figure)
     chosen = JUDGED_BY.get(result.plan.judged_by or "")
     if chosen is not None:
         names = [chosen, *(name for name in names if name != chosen)]
@@ -249,6 +242,17 @@ def one_host_measures(result: Result) -> tuple[Measure, ...]:
     if figure is None:
         return tuple(measures)
     return tuple(_with_unit(measure, figure) for measure in measures)
+
+
+def _names_by_test(result: Result, figure: CommandFigure | None) -> list[MeasureName]:
+    """A command is judged by its own figure, if it has one or the user asked for one."""
+    judged_by = result.plan.judged_by
+    if figure is None and judged_by not in ("value", "smaller-value"):
+        others: list[MeasureName] = ["rate", "cpu per gigabit"]
+        return others if result.plan.test == "manual" else ["duration", *others]
+    if judged_by == "smaller-value" or (figure is not None and figure.less_is_better):
+        return ["smaller value", "duration", "rate", "cpu per gigabit"]
+    return ["value", "duration", "rate", "cpu per gigabit"]
 
 
 def _with_unit(measure: Measure, figure: CommandFigure) -> Measure:
