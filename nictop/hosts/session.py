@@ -45,6 +45,7 @@ from nictop.wire.source import Source, SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
+    from nictop.model.guests.agent_facts import AgentsTold
     from nictop.rules import HostFacts
 
 HISTORY_LENGTH = 600
@@ -176,6 +177,10 @@ class HostSession:
         self.start.process_state(failed, self.snapshot, self._clock())
         self._publish(failed, self.snapshot)
         return self.snapshot
+
+    def note_agents(self, told: AgentsTold) -> None:
+        """What the agents of its guests have told, in place of what they told before."""
+        self.snapshot = replace(self.snapshot, agents=told)
 
     async def close(self) -> None:
         """Close the source, if there is one."""

@@ -55,7 +55,8 @@ class Doubts:
 
     def _sort_links(self, snapshot: Snapshot) -> None:
         assert snapshot.inventory is not None
-        links = [*snapshot.inventory.links, *snapshot.links.values()]
+        known = snapshot.inventory.links, snapshot.links.values(), snapshot.departed.values()
+        links = [link for part in known for link in part]
         changed = _changed_links(snapshot, links)
         for link in links:
             if link.ifindex in changed:

@@ -16,7 +16,7 @@ from nictop.cli.terminal import require_terminal, screen_glyphs
 from nictop.errors import NictopError
 
 DEMO_FILE = "demo.nictop"
-DEMO_START_SECONDS = 10.0
+DEMO_START_SECONDS = 19.0
 """Seconds of the recording: the first traffic test has been running for some seconds by then."""
 DEMO_NIC = "ens256"
 """Interface of both hosts that carries the traffic tests."""

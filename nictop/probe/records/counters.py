@@ -253,6 +253,8 @@ class LinkChange:
     """IFF_* of struct ifinfomsg."""
     mtu: int
     """Bytes, IFLA_MTU."""
+    carrier_changes: int | None = None
+    """IFLA_CARRIER_CHANGES since the netdev was created. None: a probe of before 0.2.0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,9 @@ class Opener(Protocol):
     def open_diff(self, left: Marked, right: Marked) -> None:
         """What differs between both."""
 
+    def hide_notices(self, title: str) -> None:
+        """Those with this title: what they say is over."""
+
     def look_back(
         self, moment: float, steps: int = 0, *, events: int = 0, asks: bool = False
     ) -> object:

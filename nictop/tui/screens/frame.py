@@ -311,6 +311,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         if marked is None:
             self.nictop.notify(f"{host}: interfaces are not read yet.", MARK_TITLE)
             return
+        self.opener.hide_notices(MARK_TITLE)
         first = marks.mark(marked)
         if first is not None:
             self.opener.open_diff(newest(first, present.hosts, present.display), marked)

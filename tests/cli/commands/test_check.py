@@ -76,10 +76,14 @@ def hostile() -> Diagnosis:
     return Diagnosis((found,), (Skipped("a_rule", HOSTILE, HOSTILE, HOSTILE),))
 
 
+PORT_IS_DOWN = "+75"
+"""A time of the demo with a critical finding."""
+
+
 def drawn_on_terminal(**environment: str) -> str:
     """``nictop check`` of the demo on a terminal."""
     known = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
-    command = [sys.executable, "-m", "nictop", "check", DEMO]
+    command = [sys.executable, "-m", "nictop", "check", DEMO, "--at", PORT_IS_DOWN]
     with TerminalProgram(
         command, ROOT, {**known, "TERM": "xterm", **environment}, (120, 30)
     ) as program:
@@ -89,9 +93,9 @@ def drawn_on_terminal(**environment: str) -> str:
 
 def test_severities_and_commands_have_colors_on_a_terminal() -> None:
     text = drawn_on_terminal()
-    assert "\x1b[1;31m✖ critical alma-load-002 ens224: DHCP failed" in text
+    assert "\x1b[1;31m✖ critical alma-load-002 ens224: no carrier" in text
     assert "\x1b[1mnmcli con mod uuid " in text
-    plain = run("check", DEMO).stdout
+    plain = run("check", DEMO, "--at", PORT_IS_DOWN).stdout
     assert "critical" in plain and "\x1b" not in plain
     answer = (
         ESCAPES.sub("", text).rpartition("\r ")[2].rpartition(" \r")[2]

@@ -40,7 +40,7 @@ def test_the_recording_is_small_and_complete() -> None:
     with Recording.open(DEMO) as recording:
         assert recording.closed and recording.damage_count == 0
         assert len(recording.hosts) == 2
-        assert 60 <= recording.end - recording.begin <= 90
+        assert 60 <= recording.end - recording.begin <= 100
 
 
 def test_the_recording_has_data_for_every_screen() -> None:
@@ -98,12 +98,12 @@ def findings_at(seconds: float) -> set[tuple[str, str]]:
 
 
 def test_findings_come_and_go() -> None:
-    seen = [findings_at(seconds) for seconds in range(int(DEMO_START_SECONDS), 62, 2)]
+    seen = [findings_at(seconds) for seconds in range(int(DEMO_START_SECONDS), 95, 2)]
     everything = set().union(*seen)
     assert {
         ("alma-load-001", "mtu_differs_in_one_subnet"),
         ("alma-load-001", "offloads_are_off"),
-        ("alma-load-002", "one_processor_takes_all_interrupts"),
+        ("alma-load-001", "one_processor_takes_all_interrupts"),
         ("alma-load-002", "port_of_virtual_functions_is_down"),
     } <= everything - seen[-1]
     assert len(everything - seen[0]) >= 2

@@ -47,7 +47,7 @@ async def tell(screen: ScreenWithReplay) -> list[Frame]:
     await screen.until(lambda: screen.nictop.diagnosis.result is not None)
     caption = "nictop demo: why does DHCP give ens224 no address? Its layers say where it ends"
     await story.show(caption, 2.0)
-    for moment in (11.0, 12.0):
+    for moment in (20.0, 21.0):
         await story.at(moment)
         await story.show(caption, 1.0)
     await screen.press("tab", *["right"] * 4)
@@ -55,21 +55,21 @@ async def tell(screen: ScreenWithReplay) -> list[Frame]:
     await screen.press("enter")
     await story.show("enter: why, and the commands that fix it", 4.0)
     await screen.press("escape", "right_square_bracket", "1")
-    await story.at(14.0)
+    await story.at(22.0)
     table = screen.app.screen.query_one(DeviceTable)
     snapshot = screen.nictop.hosts.session.snapshot
     table.choose_link(next(one.ifindex for one in snapshot.links.values() if one.name == "ens256"))
     await screen.press("2")
-    for moment in (14.0, 16.0, 18.0):
+    for moment in (22.0, 24.0, 26.0):
         await story.at(moment)
         await story.show("2: queues of the other guest: one CPU takes all interrupts", 1.5)
     await screen.press("6")
-    for moment in (18.0, 19.0, 20.0, 21.0):
+    for moment in (26.0, 27.0, 28.0, 29.0):
         await story.at(moment)
         await screen.until(lambda: "█" in "".join(screen.drawn()))
         await story.show("6: a traffic test, with what it costs on both guests", 1.0)
     await screen.press("7")
-    await story.at(60.0)
+    await story.at(92.0)
     await story.show("7: two tests", 1.5)
     await screen.press("m", "down", "m")
     await story.show("m, m: what differs, and why it is no verdict yet", 5.0)

@@ -107,15 +107,15 @@ SEVERAL = {
 
 
 REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
-    "replay-120x36": ((120, 36), 48.0, ()),
-    "replay-80x24": ((80, 24), 48.0, ("4",)),
-    "replay-run-120x36": ((120, 36), 58.0, ("6",)),
-    "replay-run-80x24": ((80, 24), 50.0, ("6",)),
+    "replay-120x36": ((120, 36), 72.0, ()),
+    "replay-80x24": ((80, 24), 72.0, ("4",)),
+    "replay-run-120x36": ((120, 36), 90.0, ("6",)),
+    "replay-run-80x24": ((80, 24), 74.0, ("6",)),
     # docs/first-problem.md
-    "problem-devices-120x36": ((120, 36), 17.0, ()),
-    "problem-finding-120x36": ((120, 36), 17.0, ("4", "down")),
-    "problem-fixed-120x36": ((120, 36), 26.0, ()),
-    "problem-results-120x36": ((120, 36), 58.0, ("7",)),
+    "problem-devices-120x36": ((120, 36), 28.0, ()),
+    "problem-finding-120x36": ((120, 36), 28.0, ("4", "down")),
+    "problem-fixed-120x36": ((120, 36), 40.0, ()),
+    "problem-results-120x36": ((120, 36), 90.0, ("7",)),
 }
 """Size, seconds after the begin of the demo, keys."""
 

@@ -428,14 +428,14 @@ class LiveScreen(LiveDrawing):
         row, snapshot = table.chosen, self.nictop.display.snapshot(self.nictop.hosts.session)
         is_placed = row is not None and has_place(row, snapshot)
         return (
-            MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
-            MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
             MenuEntry(
                 "Place in the machine",
                 self.show_place,
                 enabled=is_placed,
                 why_not="" if is_placed else "not known of this row",
             ),
+            MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
+            MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
             live_entry("Listen for LLDP (35 s)", self.listen_for_lldp),
             live_entry("Why packets are dropped (10 s, as root)", self.show_drops),
         )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import BindingType
 from textual.widget import Widget
 
+from nictop.model.text.terminal import clean
 from nictop.model.text.units import whole_seconds
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
@@ -31,12 +32,7 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.replay import Replay
 
 
-def _before_first_data(place: str, view: RunView | None) -> RunWaiting:
-    stage = view.stage if view is not None else ""
-    title = f"{place}: {stage or 'it is being started'}."
-    return RunWaiting(
-        title, "", (), ["Nothing is measured yet; the chart begins with the first data."]
-    )
+BEING_STARTED = "it is being started"
 
 
 class RecordedRunScreen(RunPage):
@@ -52,7 +48,7 @@ class RecordedRunScreen(RunPage):
         self._is_chosen = False
         """By the user; else it is the run of the time that is shown."""
         self._before: RecordedRun | None = None
-        """The run before, while this one has not begun."""
+        """The run before, while this one has no data."""
         self._place: tuple[int, int] | None = None
         """Index of the run, and the number of jumps before the position; None: at first."""
         self._is_read = False
@@ -113,7 +109,7 @@ class RecordedRunScreen(RunPage):
             return
         now = self.nictop.now()
         await self._run.advance(now)
-        if now < self._run.marks.begin and self._index > 0:
+        if self._index > 0 and not self._has_data():
             if self._before is None:
                 self._before = RecordedRun(
                     self._replay.playback.recording, self._replay.runs[self._index - 1]
@@ -121,6 +117,10 @@ class RecordedRunScreen(RunPage):
             await self._before.advance(now)
         self._is_read = True
         self._draw_soon()
+
+    def _has_data(self) -> bool:
+        view = self._run.view() if self._run is not None else None
+        return view is not None and bool(view.series)
 
     def on_screen_resume(self) -> None:
         if self.is_open:
@@ -139,6 +139,10 @@ class RecordedRunScreen(RunPage):
 
     def run_results(self) -> Sequence[StoredRun]:
         return ()
+
+    def unread_ends(self) -> str:
+        marks = self._replay.runs[self._index]
+        return f"{clean(marks.client)} → {clean(marks.server)}"
 
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         runs = self._replay.runs
@@ -161,7 +165,9 @@ class RecordedRunScreen(RunPage):
 
     def _stage_sentences(self, view: RunView | None) -> Sequence[tuple[str, str]]:
         """What the run does at that moment, until something is measured."""
-        if view is None or not view.stage or view.series:
+        if view is None:
+            return (("stage", BEING_STARTED),)
+        if not view.stage or view.series:
             return ()
         return (("stage", view.stage),)
 
@@ -179,12 +185,18 @@ class RecordedRunScreen(RunPage):
         if run.problem:
             return RunWaiting(place, run.problem, (), [self._other_text()])
         if now >= run.marks.begin:
-            return _before_first_data(place, run.view())
+            return self._before_first_data(place, run.view())
         seconds = whole_seconds(max(1.0, run.marks.begin - now))
         begin = f"It begins at {self._begin_text(run)}, in {seconds}."
         if not self._is_timeline_focused:
             begin += f" {shown_key(self.app, 'open')}: go there"
         return RunWaiting(place, "", (), [begin, self._last_result_text(), self._other_text()])
+
+    def _before_first_data(self, place: str, view: RunView | None) -> RunWaiting:
+        stage = view.stage if view is not None else ""
+        title = f"{place}: {stage or BEING_STARTED}."
+        nothing = "Nothing is measured yet; the chart begins with the first data."
+        return RunWaiting(title, "", (), [nothing, self._last_result_text(), self._other_text()])
 
     @property
     def _is_timeline_focused(self) -> bool:

@@ -51,9 +51,12 @@ async def test_few_results_take_few_rows(size: tuple[int, int], stored: int) -> 
 async def test_a_result_that_goes_on_below_says_so(size: tuple[int, int], stored: int) -> None:
     async with live_screen(size) as screen:
         await open_results(screen, stored)
-        await screen.press("down")
-        await screen.settle()
         view = screen.app.screen.query_one(ComparisonLines)
+        for _ in range(stored):
+            if len(view.lines) > view.size.height:
+                break
+            await screen.press("down")
+            await screen.settle()
         assert len(view.lines) > view.size.height
         assert "▾ Tab PgDn" in screen.drawn()[-3]
         view.scroll_end(animate=False)

@@ -33,4 +33,4 @@ async def test_the_whole_test_is_named_and_a_tall_screen_has_the_limits(
                 size == TALL,
                 size == TALL,
             )
-            assert ("4.64 cores/Gb/s" in text) == (size == TALL), "with its unit, or not at all"
+            assert ("13.0 cores/Gb/s" in text) == (size == TALL), "with its unit, or not at all"

@@ -138,7 +138,7 @@ def test_the_result_and_that_it_is_not_verified_are_whole_in_every_list(room: in
         column.key: column for column in fitting_columns(set_ups(demo_runs()), room, UNICODE)
     }
     assert (
-        verified["goodput"].width == len("471 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
+        verified["goodput"].width == len("81.6 Mb/s") and verified["test"].width >= MIN_LABEL_CELLS
     )
 
 
@@ -176,6 +176,16 @@ def test_set_ups_of_one_comparison_and_hosts_with_long_names_look_different(
             end.host[-2:] in text
             for end in (row.first.result.plan.client, row.first.result.plan.server)
         ), text
+
+
+def test_a_test_of_one_host_has_no_second_one_in_a_narrow_list() -> None:
+    (made,) = stored("e1", [5.0])
+    end = replace(made.result.plan.client, host="local/netns:a")
+    plan = replace(made.result.plan, client=end, server=end, test="workload", workload="./copy")
+    rows = set_ups([replace(made, result=replace(made.result, plan=plan))])
+    for room in (56, 76):
+        columns = {column.key: column for column in fitting_columns(rows, room, UNICODE)}
+        assert columns["hosts"].text(rows[0]).rstrip() == "local/netns:a"
 
 
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
