@@ -468,6 +468,7 @@ class NictopApp(PrivateApp):
         if traffic.measures_by_hand:
             work: WorkType[None] = traffic.stop
             self.run_worker(work, name="stop", group="stop", exclusive=True)
+            self.nictop.notify("It is being ended. Results has it then.", "Measure")
             return
         if traffic.running:
             self.nictop.notify("A test is running.", "Measure")

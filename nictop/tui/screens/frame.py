@@ -380,7 +380,12 @@ class FramedScreen(NictopScreen, Screen[None]):
         nearest = min(INTERVALS, key=lambda seconds: abs(seconds - hosts.interval))
         place = INTERVALS.index(nearest) - step
         interval = INTERVALS[max(0, min(len(INTERVALS) - 1, place))]
+        if interval == hosts.interval:
+            self.nictop.notify(f"{interval:g} s: there is no further step.", "Interval")
         await hosts.request(Request(interval=interval))
+        if hosts.session.in_run:
+            text = f"Read every {interval:g} s after the test; during it as the test needs it."
+            self.nictop.notify(text, "Interval")
         self._update_status()
 
     async def action_back(self) -> None:

@@ -288,12 +288,16 @@ class HostsScreen(FramedScreen):
     def action_options(self) -> None:
         """In turn: interfaces with a device, all of them, and the guests of the chosen host, if it
         has any."""
-        overview = self.query_one(OverviewPane)
+        overview, table = self.query_one(OverviewPane), self._table
+        before = table.lines
         if self._shows_guests or not (overview.virtual and self._guests_of_chosen()):
             overview.virtual = not overview.virtual and not self._shows_guests
             self._show_guests(False)
         else:
             self._show_guests(True)
+        if self._table is table and table.lines == before:
+            state = "shown" if overview.virtual else "hidden"
+            self.nictop.notify(f"Virtual interfaces are {state}; there are none now.", "View")
 
     def action_guests(self) -> None:
         """The guests of the chosen host, or the interfaces again."""

@@ -45,6 +45,7 @@ from nictop.tui.screens.live.bodies import (
 from nictop.tui.screens.live.drawing import LiveDrawing
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
@@ -321,10 +322,18 @@ class LiveScreen(LiveDrawing):
         self.action_step(direction)
 
     def action_sort(self, step: int) -> None:
-        self.body.sorted_table.action_sort(step)
+        table = self.body.sorted_table
+        table.action_sort(step)
+        self._say_if_empty(table)
 
     def action_reverse(self) -> None:
-        self.body.sorted_table.action_reverse()
+        table = self.body.sorted_table
+        table.action_reverse()
+        self._say_if_empty(table)
+
+    def _say_if_empty(self, table: LineWidget) -> None:
+        if not table.lines:
+            self.nictop.notify("There is nothing to sort yet.", "Sort")
 
     @property
     def sorted_tables(self) -> Collection[str]:
@@ -335,10 +344,15 @@ class LiveScreen(LiveDrawing):
 
     def action_next(self, step: int) -> None:
         """A recording: in time; else the next finding of the list."""
-        if self.nictop.replay is None:
-            self.query_one(FindingList).action_move(step)
-        else:
+        if self.nictop.replay is not None:
             super().action_next(step)
+            return
+        listed = self.query_one(FindingList)
+        before = listed.index
+        listed.action_move(step)
+        if listed.index == before:
+            which = "next" if step > 0 else "previous"
+            self.nictop.notify(f"There is no {which} finding.", "Findings")
 
     # --------------------------------------------------------------------------------- view options
 
@@ -378,7 +392,14 @@ class LiveScreen(LiveDrawing):
     def _toggle_idle(self) -> None:
         view = self.query_one(QueueView)
         view.unfold = not view.unfold
+        self._draw_toggled(view, f"Idle queues {'are shown' if view.unfold else 'are folded'}")
+
+    def _draw_toggled(self, view: LineWidget, state: str) -> None:
+        """Say the state where it changes nothing that is drawn."""
+        before = view.lines
         self._draw()
+        if view.lines == before:
+            self.nictop.notify(f"{state}; there are none now.", "View")
 
     async def _toggle_machine(self) -> None:
         """The probe reads the whole of /proc/interrupts only while it is shown."""
@@ -388,7 +409,8 @@ class LiveScreen(LiveDrawing):
         view = self.query_one(CpuView)
         view.machine = not view.machine
         await self.nictop.hosts.request(Request(machine=view.machine))
-        self._draw()
+        state = "All interrupts are shown" if view.machine else "Interrupts of the NIC are shown"
+        self._draw_toggled(view, state)
 
     def _finding_options(self) -> Sequence[MenuEntry]:
         view = self.query_one(FindingsView)

@@ -241,7 +241,9 @@ class RunScreen(RunPage):
         self.app.push_screen(StopScreen(question), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
-        if sure:
+        if sure and self._is_stopped:
+            self.nictop.notify("It is being ended.", "Test")
+        elif sure:
             self._is_stopped = True
             work: WorkType[None] = self.nictop.traffic.stop
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
