@@ -20,7 +20,7 @@ def shown(screen: Screen) -> object:
 @pytest.mark.parametrize(
     ("view", "names"),
     [
-        ("1", ("host-next", "next", "timeline", "back", "copy", "fix")),
+        ("1", ("host-next", "next", "timeline", "back", "copy", "fix", "watch")),
         ("2", ("sort", "sort-reverse", "mark", "next-previous", "host-previous", "timeline")),
         ("4", ("open", "sort", "mark", "edit", "copy", "fix", "timeline")),
         ("5", ("copy", "next", "fix", "host-next", "timeline")),

@@ -25,7 +25,7 @@ from nictop.model.columns.guests import COLUMNS as GUEST_COLUMNS
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
-from nictop.model.guests.table import GuestRow, hosted_guests
+from nictop.model.guests.table import GuestRow, hosted_guests, why_guests_are_missing
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
@@ -271,9 +271,13 @@ class HostsScreen(FramedScreen):
         if host is None or self.refuses_recording():
             return
         guests = running_guests(self._guests_of_chosen())
-        complaint = f"no guest of {host.name} that runs can be watched"
         if guests:
             complaint = self.nictop.hosts.watch_guests(host.name, guests)
+        else:
+            why = why_guests_are_missing(self.nictop.display.snapshot(host))
+            complaint = f"no guest of {host.name} that runs can be watched"
+            if why is not None:
+                complaint = f"the guests of {host.name} are not known: {why}"
         self._show_complaint(self.glyphs.text(complaint))
 
     async def action_back(self) -> None:
