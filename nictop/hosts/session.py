@@ -10,13 +10,13 @@ of this machine; nothing else here does I/O of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
-from nictop.hosts.brief_reason import brief_reason
+from nictop.hosts.brief_reason import brief_reasons
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps, StepName
 from nictop.model.history import History
@@ -412,28 +412,37 @@ class HostSession:
 
     def brief_text(self, now: float, interval: float, cells: int = MAX_BRIEF_CELLS) -> str:
         """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
-        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, the reason
-        is cut, and the seconds are not."""
-        reason = brief_reason(self.reason)
-        if not reason:
+        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, it has fewer
+        words, not cut ones: ``handshake; try 2, 3 s``, ``failed``."""
+        if not self.reason:
             return self.status_text(now, interval)
+        reasons = brief_reasons(self.reason)
         if self.snapshot.state == "failed":
-            return f"failed: {reason}"
-        rest = self._after_reason(now, interval)
-        room = max(MIN_REASON_CELLS, cells - width(rest))
-        return fit(reason, min(width(reason), room)) + rest
+            texts = [*(f"failed: {reason}" for reason in reasons), "failed"]
+        else:
+            ends = self._after_reason(now, interval)
+            texts = [reason + end for end in ends for reason in reasons]
+        for text in texts:
+            if width(text) <= cells:
+                return text
+        if self.snapshot.state == "failed":
+            return texts[-1]
+        room = max(MIN_REASON_CELLS, cells - width(ends[-1]))
+        return fit(reasons[-1], min(width(reasons[-1]), room)) + ends[-1]
 
-    def _after_reason(self, now: float, interval: float) -> str:
-        """What follows: when it is tried again, or for how long it has been."""
+    def _after_reason(self, now: float, interval: float) -> Sequence[str]:
+        """What follows, and in fewer words: when it is tried again, or for how long it has been."""
         if self.retry_at is not None:
             left = self.retry_at - now
             if left <= 0.5:  # the seconds of the attempt, which count up, follow
-                return ", retrying"
-            return f", retry in {units.whole_seconds(left)}"
+                return (", retrying",)
+            seconds = units.whole_seconds(left)
+            return f", retry in {seconds}", f", in {seconds}"
         step = self.start.active(now)
         if step is None:
-            return f"; {self.status_text(now, interval)}"
-        return f"; attempt {self.start.attempt}, {step.seconds or 0.0:.0f} s"
+            return (f"; {self.status_text(now, interval)}",)
+        attempt, seconds = self.start.attempt, f"{int(step.seconds or 0.0)} s"
+        return f"; attempt {attempt}, {seconds}", f"; try {attempt}, {seconds}"
 
     def age_text(self, now: float, interval: float) -> str:
         """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing
