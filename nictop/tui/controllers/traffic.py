@@ -337,7 +337,8 @@ class TrafficController:
         is_same_wait = is_wait and self._is_waiting and bool(self.stages)
         self._is_waiting = is_wait
         if is_same_wait:
-            self.stages[-1] = sentence, self.stages[-1][1]
+            # with the time of all its steps; that of the step itself is beside the host
+            self.stages[-1] = f"{sentence} (all steps)", self.stages[-1][1]
         elif not self.stages or self.stages[-1][0] != sentence:
             self.stages.append((sentence, monotonic()))
 

@@ -258,7 +258,7 @@ class TrafficScreen(FramedScreen):
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
         """``vm1 (logging in, 4 s), vm2 (refused, retry in 2 s)``"""
-        now, interval = self.nictop.now(), self.nictop.hosts.interval
+        now, interval = self.nictop.drawn_at(), self.nictop.hosts.interval
         return first_names([f"{host.name} ({host.brief_text(now, interval)})" for host in hosts])
 
     def _check(self) -> None:
