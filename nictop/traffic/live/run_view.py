@@ -18,7 +18,7 @@ from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import HostNow
-from nictop.traffic.live.series import BY_TIME, TimedT
+from nictop.traffic.live.series import BY_TIME, Timed, TimedT
 from nictop.traffic.live.so_far import ResultSoFar
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import RunLog, new_groups
@@ -114,13 +114,20 @@ class RunView:
 
     def newest(self, points: Sequence[TimedT]) -> TimedT | None:
         """The last one; None: there is none, or while the run lasts it is too old to be of now."""
-        if not points or self.result is not None:
-            return points[-1] if points else None
-        last, now = points[-1], self.seconds
+        if not points:
+            return None
+        return points[-1] if self.age_of(points[-1]) is None else None
+
+    def age_of(self, point: Timed) -> float | None:
+        """Seconds since it, if that is so long while the run lasts that it is not of now."""
+        if self.result is not None:
+            return None
+        now = self.seconds
         if not self.plan.is_open_ended:  # its ends still report their totals
             now = min(now, self.end)
-        silent = max(SILENT_SECONDS, 2 * getattr(last, "seconds", 0.0))
-        return last if now - last.time <= silent else None
+        silent = max(SILENT_SECONDS, 2 * getattr(point, "seconds", 0.0))
+        age = now - point.time
+        return age if age > silent else None
 
     @property
     def loaded_since(self) -> float | None:
