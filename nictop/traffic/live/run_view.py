@@ -105,6 +105,8 @@ class RunView:
     def end(self) -> float:
         """The planned end, or the end of the last interval if that is later."""
         ends = [series[-1].time for series in self.series]
+        if self.plan.is_of_one_host and not ends:
+            ends = [load.series[-1].time for load in self.hosts if load.series]
         last = max(ends, default=0.0)
         if self.plan.is_open_ended and last > 0:  # it ends before
             return last
@@ -137,6 +139,13 @@ class RunView:
             return None
         first = [flow.points[0] for flow in self.flows if flow.points]
         return min((point.time - point.seconds for point in first), default=None)
+
+    @property
+    def is_measured(self) -> bool:
+        """Something was: of one host also its CPUs alone, if no NIC was chosen."""
+        if self.series:
+            return True
+        return self.plan.is_of_one_host and any(load.series for load in self.hosts)
 
     @property
     def series(self) -> tuple[Sequence[IntervalPoint | TransactionPoint], ...]:
@@ -242,7 +251,10 @@ def result_view(result: Result) -> RunView:
     """The view of a run that has ended."""
     flows = tuple(map(_in_order, result.flows))
     view = RunView(replace(result, flows=flows), 0.0, result=result)
-    return replace(view, seconds=max((series[-1].time for series in view.series), default=0.0))
+    seconds = max((series[-1].time for series in view.series), default=0.0)
+    if view.is_measured and not view.series:
+        seconds = view.end
+    return replace(view, seconds=seconds)
 
 
 def _in_order(flow: Flow) -> Flow:

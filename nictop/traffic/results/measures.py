@@ -221,7 +221,8 @@ def one_host_measures(result: Result) -> tuple[Measure, ...]:
     if figure is not None or result.plan.judged_by in ("value", "smaller-value"):
         names.insert(0, of_figure)
     elif result.plan.test == "manual":
-        names = ["rate", "cpu per gigabit"]
+        has_nic = result.plan.client.ifindex is not None
+        names = ["rate", "cpu per gigabit"] if has_nic else ["cpu", "duration"]
     chosen = JUDGED_BY.get(result.plan.judged_by or "")
     if chosen is not None:
         names = [chosen, *(name for name in names if name != chosen)]

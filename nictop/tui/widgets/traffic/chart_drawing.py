@@ -428,7 +428,7 @@ def _waiting_text(run_view: RunView) -> str:
     result = run_view.result
     if result is not None and result.failure is not None:
         return result.failure.sentence
-    if result is not None and run_view.plan.is_of_one_host:
+    if run_view.plan.is_of_one_host and (result is not None or run_view.is_measured):
         return NO_RATE
     return run_view.stage or "no data received"
 
