@@ -69,8 +69,8 @@ def add_time_option(
         "--at",
         metavar="TIME",
         action=StoreOneTime,
-        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (since it began to connect) or end "
-        f"(default: {default})",
+        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (since it began to connect) "
+        f"or end (default: {default})",
     )
 
 

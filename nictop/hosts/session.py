@@ -412,8 +412,8 @@ class HostSession:
 
     def brief_text(self, now: float, interval: float, cells: int = MAX_BRIEF_CELLS) -> str:
         """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
-        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, it has fewer
-        words, not cut ones: ``handshake; try 2, 3 s``, ``failed``."""
+        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, it has
+        fewer words, not cut ones: ``handshake; try 2, 3 s``, ``failed``."""
         if not self.reason:
             return self.status_text(now, interval)
         reasons = brief_reasons(self.reason)

@@ -246,7 +246,10 @@ async def test_all_lines_of_a_screen_tell_the_same_seconds(
         await screen.press(view)
         began = time.monotonic()
         ticks = itertools.count()
-        later = lambda: began + 30 + 1.3 * next(ticks)
+
+        def later() -> float:
+            return began + 30 + 1.3 * next(ticks)
+
         monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", later)
         hosts["vm1"].send(
             SourceState("connecting"), SourceState("connecting", stage="login", target="root")
