@@ -59,6 +59,12 @@ START_LIMITS: dict[StepName, float] = {"probe": 15.0, "links": 10.0, "inventory"
 waited for from this host may (`wire.slowness`)."""
 
 LATE_REASON = "the connection is too slow, read less often (-, --interval)"
+HELD_UP_REASON = "the connection is slow, or it or the host stood still"
+MIN_LATE_READINGS = 3
+"""One after the other at the pace at which they were made, until the connection is said to be too
+slow: after a pause of the host or of the network those that waited come at once."""
+MIN_PACE = 0.5
+"""Time between the receipts of two readings / time between the readings."""
 READING_A_RECORDING = "reading the recording"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
@@ -107,7 +113,11 @@ class HostSession:
         """The same of its newest counters."""
         self.late_by = 0.0
         """Seconds that its newest counters had been waiting, at least, when they were received: the
-        connection is slower than its readings."""
+        connection is slower than its readings, or it or the host stood still."""
+        self._late_readings = 0
+        """So many in a row were late, and came at their pace."""
+        self._last_reading: tuple[float, float] | None = None
+        """Time of the newest counters on the clock of the host, and when they were received."""
         self.retry_at: float | None = None
         """When the next attempt to connect begins; None: no attempt is scheduled."""
         self.start = StartSteps(is_remote=host.address not in (LOCAL, RECORDED))
@@ -243,6 +253,7 @@ class HostSession:
             if item.counters is not None:
                 self.counted_at = now
                 self.late_by = _lateness(snapshot.clock, item.counters.time, now)
+                self._note_pace(item.counters.time, now)
             self.start.process_line(snapshot, now)
             if item.inventory is not None:
                 self._note_start(now)
@@ -257,6 +268,12 @@ class HostSession:
             self.window.add(snapshot)
         self._publish(item, snapshot)
         return snapshot
+
+    def _note_pace(self, time: float, now: float) -> None:
+        """Whether late readings come at their pace. `time`: of the newest one, on its host."""
+        before, self._last_reading = self._last_reading, (time, now)
+        at_pace = before is not None and now - before[1] >= MIN_PACE * (time - before[0]) > 0
+        self._late_readings = self._late_readings + 1 if self._is_late and at_pace else 0
 
     def _note_start(self, now: float) -> None:
         for step in self.start.steps(now):
@@ -463,7 +480,8 @@ class HostSession:
         if status == "overloaded":
             return OVERLOADED_MESSAGE
         if status == "silent" and self._is_late:
-            return f"{self.old_text(now)}: {LATE_REASON}"
+            is_slow = self._late_readings >= MIN_LATE_READINGS
+            return f"{self.old_text(now)}: {LATE_REASON if is_slow else HELD_UP_REASON}"
         reason = self.reason or self.snapshot.message
         if not reason and not age:
             return ""
