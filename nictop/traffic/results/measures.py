@@ -248,11 +248,17 @@ def _names_by_test(result: Result, figure: CommandFigure | None) -> list[Measure
     """A command is judged by its own figure, if it has one or the user asked for one."""
     judged_by = result.plan.judged_by
     if figure is None and judged_by not in ("value", "smaller-value"):
-        others: list[MeasureName] = ["rate", "cpu per gigabit"]
-        return others if result.plan.test == "manual" else ["duration", *others]
+        return _names_without_figure(result)
     if judged_by == "smaller-value" or (figure is not None and figure.less_is_better):
         return ["smaller value", "duration", "rate", "cpu per gigabit"]
     return ["value", "duration", "rate", "cpu per gigabit"]
+
+
+def _names_without_figure(result: Result) -> list[MeasureName]:
+    if result.plan.test != "manual":
+        return ["duration", "rate", "cpu per gigabit"]
+    has_nic = result.plan.client.ifindex is not None
+    return ["rate", "cpu per gigabit"] if has_nic else ["cpu", "duration"]
 
 
 def _with_unit(measure: Measure, figure: CommandFigure) -> Measure:

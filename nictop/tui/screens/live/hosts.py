@@ -190,7 +190,7 @@ class HostsScreen(FramedScreen):
         return pane.query_one(FilterLine)
 
     def _draw_time(self) -> DrawTime:
-        return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
+        return DrawTime(self.nictop.drawn_here(), self.nictop.hosts.interval)
 
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineWidget)

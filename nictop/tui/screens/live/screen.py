@@ -26,6 +26,7 @@ from textual.widgets import ContentSwitcher
 
 from nictop.model.chain import Step
 from nictop.model.place import has_place
+from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
@@ -51,7 +52,7 @@ from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.table import DeviceTable
-from nictop.tui.widgets.devices.view import DevicesView, netdev_of
+from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -59,6 +60,8 @@ COMMAND_ACTIONS = frozenset(
     ("copy", "fix", "show_fix", "show_change", "set_up", "show_set_up", "why_not")
 )
 """Actions of the keys that act on the fix that is shown, and on the NIC that is chosen."""
+MAX_MEASURABLE_LINKS = 20
+"""In the question which one is measured; others are selected on Devices."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
 WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
 """What a key does → title of the notice where it has nothing to act on."""
@@ -267,10 +270,17 @@ class LiveScreen(LiveDrawing):
         self.opener.open_job(ChangeJob(self.host.name, fix.title, subject, fix))
 
     @property
-    def chosen_link(self) -> Link | None:
-        """The selected interface of the shown host."""
-        row = self.query_one(DeviceTable).chosen
-        return None if row is None else row.link
+    def measurable_links(self) -> Sequence[Link]:
+        """What a measurement may be of: the selected interface, or that of the selected device;
+        several: it is not known which one is meant."""
+        row, snapshot = self.query_one(DeviceTable).chosen, self.host.snapshot
+        if snapshot is None:
+            return ()
+        of_row = () if row is None else netdevs_of(row, snapshot)
+        if of_row:
+            return of_row
+        devices = [link for link in snapshot.links.values() if not is_virtual(link)]
+        return devices[:MAX_MEASURABLE_LINKS]
 
     def action_set_up(self) -> None:
         """The NIC that is chosen, or that the chosen finding is about; of several of a PCI

@@ -47,6 +47,8 @@ KEY_IGNORED_SECONDS = 3.0
 
 def _done_stage(text: str, seconds: float, missing: str) -> RunStage:
     """`missing`: what of it was not done; "": all was."""
+    if missing and missing == text:  # a wait that has ended without what was waited for
+        return RunStage(text, seconds, "partly")
     if missing:
         return RunStage(f"{text.removesuffix(PATH_OF_CHECK)}: {missing}", seconds, "partly")
     return RunStage(text, seconds, "done")

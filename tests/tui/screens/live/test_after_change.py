@@ -63,7 +63,7 @@ async def test_every_view_says_so_until_the_inventory_is_newer(
         await screen.receive(inventory(NIC, time=6.0))
         for view in "1234567":
             await screen.press(view)
-            assert "read before" not in text(screen), view
+            await wait_until(screen, lambda: "read before" not in text(screen))
 
 
 @pytest.mark.parametrize(

@@ -115,7 +115,7 @@ async def test_what_is_chosen_is_measured() -> None:
         guest = view.query_one(GuestPane).chosen
         assert guest is not None and guest.shown_link is not None
         assert view.measured == ("pve", guest.shown_link.name, guest.guest.name)
-        request = screen.app._measurement()
+        request = screen.app._measurement(view.measured)
         assert (request.client, request.guest) == ("pve", guest.guest.name)
         assert request.observers == ("vm2",) and request.test == "manual"
         await screen.press("e")
