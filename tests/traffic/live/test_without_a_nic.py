@@ -4,6 +4,7 @@ places in which its result is told."""
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -80,7 +81,8 @@ def test_all_lists_tell_the_same_of_its_result() -> None:
     run = stored()
     (row,) = set_ups([run])
     (cell,) = [column.value(row) for column in COLUMNS if column.key == "goodput"]
-    assert cell[0].endswith(" cores") and UNICODE.critical not in cell[0]
+    assert isinstance(cell, tuple) and cell[1] == "title"
     figure = cell[0]
-    assert figure in stored_runs_text(StoredRuns([("r", run)], [], 0), 120)
+    assert figure.endswith(" cores") and UNICODE.critical not in figure
+    assert figure in stored_runs_text(StoredRuns(((Path("r"), run),), (), 0), 120)
     assert "16.7 s: ended by hand" in run_text(run.result, 100)
