@@ -100,6 +100,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.rules.profiles.candidates._sorted_names": GROUP,
     "nictop.rules.profiles.candidates.place_of_name": GROUP,
     "nictop.rules.link.duplicate_addresses._missing_addresses": GROUP,
+    "nictop.traffic.analysis.command_figure._number": GROUP,
     "nictop.traffic.record.log.RunLog.seconds": NUMBER,
     "nictop.traffic.run.one_host.OneHostRun._start_command": NUMBER,
     "nictop.traffic.analysis.cpu_limits.throttled": NUMBER,

@@ -79,6 +79,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.probe.counters.links.StatsLayout.__init__": "numbers of at most a message of the "
     "kernel",
     "nictop.probe.inventory.guests.leases._all_leases": "the table LEASE_FILES",
+    "nictop.probe.inventory.guests.reservations.read_reservations": "the table RESERVATION_FILES",
     "nictop.probe.inventory.guests.virtual_machines.DevicesHere.function_of_vdpa": "digits of a device",
     "nictop.probe.inventory.configuration.collect.sourced_files": "source in root's own file, "
     "read by the probe there",

@@ -41,6 +41,8 @@ MAX_VARIABLE_BYTES = 4096
 def run(options: argparse.Namespace) -> int:
     if options.at is not None:
         raise NictopError("--exec watches live hosts, not a recording")
+    if options.ask_agents:
+        raise NictopError("--ask-agents asks once: not while --exec watches")
     return asyncio.run(_Follower(options, command_words(options.exec)).run())
 
 

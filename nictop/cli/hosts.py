@@ -83,6 +83,15 @@ def add_lldp_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_agents_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--ask-agents",
+        action="store_true",
+        help="also ask the QEMU guest agent of each running virtual machine for system, CPUs, "
+        "interfaces and addresses; nothing is started in a guest",
+    )
+
+
 def wanted_hosts(arguments: Sequence[str]) -> tuple[Host, ...]:
     """The hosts on the command line; this one if there are none. Raises NictopError, also for an
     argument that is not a known host but a file, or nearly a command: nictop would try to resolve
@@ -285,6 +294,8 @@ def observe_hosts(
     if path is not None:
         if getattr(options, "lldp", False):
             raise NictopError("--lldp listens on live hosts, not in a recording")
+        if getattr(options, "ask_agents", False):
+            raise NictopError("--ask-agents asks the guests of live hosts, not of a recording")
         return read_recorded_hosts(path, options.at)
     from nictop.hosts.connect import early_local_probe
 
@@ -321,6 +332,10 @@ def _observe_live(
 
         last, timeout = (*last, ListenForLldp), timeout + LldpRequest.timeout
         output.print_status(f"listening for LLDP, up to {LISTENING_SECONDS:g} s")
+    if getattr(options, "ask_agents", False):
+        from nictop.hosts.agents import ANSWER_SECONDS, agents_are_asked
+
+        last, timeout = (*last, lambda: agents_are_asked), timeout + ANSWER_SECONDS
 
     async def observed() -> tuple[Answer, ...]:
         sessions = []

@@ -35,13 +35,13 @@ class ProgressLine:
     """On a terminal one line that is overwritten; else nothing until `finish`."""
 
     def __init__(self) -> None:
-        self._is_terminal = sys.stderr is not None and sys.stderr.isatty()
+        self.is_terminal = sys.stderr is not None and sys.stderr.isatty()
         self._width = 0
 
     def show(self, text: str) -> None:
         from nictop.model.text.terminal import clean
 
-        if not self._is_terminal:
+        if not self.is_terminal:
             return
         with contextlib.suppress(OSError):
             line = output.stderr_text(whole_parts(clean(text), _stderr_columns() - 1))
@@ -51,7 +51,7 @@ class ProgressLine:
 
     def clear(self) -> None:
         """Remove it: what follows begins in the first column."""
-        if self._is_terminal and self._width:
+        if self.is_terminal and self._width:
             with contextlib.suppress(OSError):
                 sys.stderr.write("\r" + " " * self._width + "\r")
                 sys.stderr.flush()
@@ -61,7 +61,7 @@ class ProgressLine:
         """A step, where stderr is no terminal: there it is a line of its own."""
         from nictop.model.text.terminal import clean
 
-        if not self._is_terminal:
+        if not self.is_terminal:
             output.print_status(clean(text))
 
     def finish(self, text: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from nictop.hosts.guests import agent_name
 from nictop.hosts.session import HostSession
-from nictop.model.guests.agents import AgentFacts, AgentInterface, AgentsTold, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface, AgentsTold, guest_key
 from nictop.model.guests.table import hosted_guests
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import replace
@@ -34,7 +34,8 @@ NO_ANSWER = "the hypervisor ran no program for it: no Python there, no sudo, or 
 
 
 async def ask_agents(session: HostSession, snapshot: Snapshot) -> AgentsTold:
-    """Of each running guest that may have an agent. Never raises for what a host does."""
+    """Of each running guest that may have an agent; from then on it is in the snapshots of the
+    session. Never raises for what a host does."""
     names = dict(_asked_guests(hosted_guests(snapshot)))
     if not names:
         return {}
@@ -48,6 +49,7 @@ async def ask_agents(session: HostSession, snapshot: Snapshot) -> AgentsTold:
     for name, facts in parse_reports(printed):
         if name in names:
             told[guest_key(names[name])] = replace(facts, asked_at=now)
+    session.note_agents(told)
     return told
 
 
@@ -102,13 +104,7 @@ def _text(value: Any, limit: int = MAX_TEXT_CHARS) -> str:
     return sanitize(value, limit) if isinstance(value, str) else ""
 
 
-class AskAgents:
-    """A step of `observe`: ask once. `told`: by host, which it adds to."""
-
-    def __init__(self, told: dict[str, AgentsTold]) -> None:
-        self._told = told
-
-    async def __call__(self, session: HostSession, snapshot: Snapshot) -> bool:
-        if session.name not in self._told:
-            self._told[session.name] = await ask_agents(session, snapshot)
-        return True
+async def agents_are_asked(session: HostSession, snapshot: Snapshot) -> bool:
+    """A step of `observe`."""
+    await ask_agents(session, snapshot)
+    return True

@@ -214,7 +214,7 @@ async def _complete(
         if is_complete and not is_fresh:
             is_fresh = await freshness.is_fresh(snapshot)
         if is_fresh and all([await step(session, snapshot) for step in steps]):
-            return snapshot, window
+            return session.snapshot, window  # with what the steps have added
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
 
 

@@ -25,6 +25,7 @@ from nictop.model.snapshot import (
     Snapshot,
     advance,
     has_platform,
+    is_outage,
     links_of_rated_drivers,
     reading_notice,
     watchable_links,
@@ -44,6 +45,7 @@ from nictop.wire.source import Source, SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
 if TYPE_CHECKING:
+    from nictop.model.guests.agent_facts import AgentsTold
     from nictop.rules import HostFacts
 
 HISTORY_LENGTH = 600
@@ -186,6 +188,10 @@ class HostSession:
         self._publish(failed, self.snapshot)
         return self.snapshot
 
+    def note_agents(self, told: AgentsTold) -> None:
+        """What the agents of its guests have told, in place of what they told before."""
+        self.snapshot = replace(self.snapshot, agents=told)
+
     async def close(self) -> None:
         """Close the source, if there is one."""
         self.is_closed = True
@@ -263,7 +269,7 @@ class HostSession:
             self.overloaded = False
         self.snapshot = snapshot
         if self._stores_history:
-            self.history.record(snapshot)
+            self.history.record(snapshot, self.run_interval or self.settings.interval or 0.0)
         if self._stores_window:
             self.window.add(snapshot)
         self._publish(item, snapshot)
@@ -532,7 +538,7 @@ def _lateness(clock: Clock | None, time: float, now: float) -> float:
 def is_silent(age: float | None, interval: float) -> bool:
     """Whether something that comes every `interval` seconds is overdue; `age`: seconds since the
     newest, None: none."""
-    return age is not None and age > SILENT_AFTER_SECONDS + 2 * interval
+    return age is not None and is_outage(age, interval)
 
 
 def read_local_clock(monotonic_now: float, wall_now: float) -> LocalClock:

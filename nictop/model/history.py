@@ -2,8 +2,8 @@
 
 Reads nothing; `History.record` takes snapshots, `History.series` returns the newest values of one
 series. A time without a value is ``None``: nothing is interpolated. While a host is away
-(`Snapshot.state`), and for the first record after that, the values are None: a mean over the whole
-absence would not be the rate at any time.
+(`Snapshot.state`) or is not read for a long time, and for the first record after that, the values
+are None: a mean over the whole absence would not be the rate at any time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Container, Mapping, Sequence
 from nictop.model.devices.ports import wire_rates
 from nictop.model.parts import boot_id
 from nictop.model.rates.links import CpuShares, LinkRates
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_outage
 from nictop.probe.records import Counters
 
 Key = tuple[str, int]
@@ -33,6 +33,13 @@ not erase it."""
 MIN_STEP_SECONDS = 0.1
 """Minimum distance of two times in seconds: records that were received together say nothing about
 the interval."""
+
+MAX_GAPS = 100
+"""Of which the beginnings and ends are stored: more than there are in the time of a chart."""
+
+USUAL_STEPS = 3
+"""Of the last records, whose median is the usual one: another interval is known from the second
+record on."""
 
 MAX_HISTORY_VALUES = 450_000
 """Limit for all series together, some 14 MiB: enough for the full history of 60 links and 160 CPUs.
@@ -84,11 +91,16 @@ class History:
         self._newest: Counters | None = None
         self._was_away = False
         """The host was not live at some time since the newest record."""
+        self._gaps: deque[tuple[float, float]] = deque(maxlen=MAX_GAPS)
+        """Their first and last times."""
+        self._steps: deque[float] = deque(maxlen=USUAL_STEPS)
+        """Seconds between two of the last records."""
 
-    def record(self, snapshot: Snapshot) -> None:
+    def record(self, snapshot: Snapshot, interval: float = 0.0) -> None:
         """Append one value to every series if the snapshot has counters that are not recorded yet.
-        Links without a rate (just reset, or gone) get None, all of them when the host was away. A
-        reboot of the host clears the history."""
+        Links without a rate (just reset, or gone) get None, all of them when the host was away or
+        was not read for a long time. A reboot of the host clears the history. `interval`: seconds
+        between two readings that were asked for; 0: not known, as of a recording."""
         if snapshot.counters is None or self._is_recorded(snapshot.counters):
             self._was_away = self._was_away or snapshot.state != "live"
             return
@@ -98,11 +110,21 @@ class History:
             self._boot_id = boot
         self._newest = snapshot.counters
         was_away, self._was_away = self._was_away, False
-        if was_away and self._times:
+        is_late = self._is_late(snapshot.counters.time, interval)
+        if self._times and (was_away or is_late):
             self._append_gap(snapshot.counters.time)
             return
         self._times.append(snapshot.counters.time)
         self._append_rates(snapshot)
+
+    def _is_late(self, time: float, interval: float) -> bool:
+        """Much later after the record before than usual."""
+        if not self._times:
+            return False
+        step = time - self._times[-1]
+        self._steps.append(step)
+        usual = sorted(self._steps)[(len(self._steps) - 1) // 2]
+        return is_outage(step, max(interval, usual))
 
     def _append_rates(self, snapshot: Snapshot) -> None:
         """Append the value of this record to every series."""
@@ -149,6 +171,13 @@ class History:
             return ()
         return track.series[names.index(name)]
 
+    def seconds_without_readings(self, seconds: float) -> float:
+        """In the last `seconds`: of the gaps that `record` has found."""
+        if not self._times:
+            return 0.0
+        first = self._times[-1] - seconds
+        return sum(max(0.0, end - max(begin, first)) for begin, end in self._gaps)
+
     def times(self) -> Sequence[float]:
         """The recorded times: seconds, CLOCK_MONOTONIC of the host. The last ones belong to every
         series."""
@@ -158,6 +187,7 @@ class History:
         """Append times without values, up to and including `time`, at the distance of the last two
         times."""
         newest, step = self._times[-1], 1.0
+        self._gaps.append((newest, time))
         if len(self._times) > 1:
             step = max(newest - self._times[-2], MIN_STEP_SECONDS)
         missed = min(max(round((time - newest) / step), 1), self.capacity)
@@ -172,6 +202,8 @@ class History:
         self._cpus.clear()
         self._newest = None
         self._was_away = False
+        self._steps.clear()
+        self._gaps.clear()
         self._length = self.capacity
 
     def _is_recorded(self, counters: Counters) -> bool:

@@ -27,6 +27,9 @@ QUEUE = pattern(r"(?:[Qq]ueue|\b[Qq]|\bqid|\bchannel)[,:]?(?: <| |\[)(\d{1,5})\b
 """``transmit queue 3``, ``Tx Queue <1>``, ``Tx queue[3]``, ``on queue: 6``, ``tx queue, 3``, ``Q
 12``, ``qid: 3``, and the channel of mlx5. Not the number of a send queue in the hardware (``SQ:
 0x1a2b``)."""
+OF_MACHINE = frozenset(("cpu_starved", "connections_full", "neighbours_full", "memory_locked"))
+"""Meanings of messages about the machine, or about a table of one of its network namespaces, which
+they do not name."""
 CLOCK_TOLERANCE_SECONDS = 10.0
 """udev reports a device up to so long after the kernel created it, when its driver may have logged
 messages."""
@@ -44,6 +47,11 @@ class Logged:
     """Of the interface, at the time of the message."""
     addresses: tuple[str, ...]
     """All PCI addresses in the text."""
+
+    @property
+    def is_of_device(self) -> bool:
+        """It is about a device or an interface, not about the machine."""
+        return self.known.meaning not in OF_MACHINE
 
     @property
     def time(self) -> float:
@@ -73,13 +81,16 @@ class Renaming:
 
 
 class KernelLog:
-    """The known messages of a host, oldest first, by device."""
+    """The known messages of a host, oldest first, by device. `only_links`: without those about
+    devices that are none of `links`: the log has the messages of all network namespaces."""
 
     def __init__(
         self,
         messages: Iterable[KernelMessage],
         links: Sequence[Link] = (),
         pci: Sequence[PciFunction] = (),
+        *,
+        only_links: bool = False,
     ) -> None:
         self.entries: tuple[Logged, ...] = tuple(_entries(messages))
         self._of_link: dict[int, list[Logged]] = {}
@@ -90,6 +101,11 @@ class KernelLog:
         if not self.entries:
             return
         names = _Names(links, pci, self.entries)
+        if only_links:
+            self.entries = tuple(
+                entry for entry in self.entries if not entry.is_of_device or names.links_of(entry)
+            )
+            self._meanings = frozenset(entry.known.meaning for entry in self.entries)
         functions = {function.address for function in pci}
         functions.update(function.parent for function in pci if function.parent is not None)
         for entry in self.entries:

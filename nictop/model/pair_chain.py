@@ -35,26 +35,49 @@ class _Half:
     """All links of it."""
 
 
+@dataclass(frozen=True)
+class PairChain:
+    """From one NIC to another."""
+
+    own: End
+    other: End
+    hops: tuple[str, ...]
+    is_up: bool
+    """All links of it that are known."""
+
+    @property
+    def is_whole(self) -> bool:
+        return NOT_KNOWN not in self.hops
+
+
 def pair_chain_facts(
     end: End, found: Pairs, snapshots: Mapping[str, Snapshot]
 ) -> tuple[PairFact, ...]:
-    """``to vm2 ens3: vm1 ens3 – pve tap100i0 – bridge vmbr0 – pve tap101i0 – vm2 ens3``: for each
-    NIC of another host in the same subnet; without those between which nothing is known.
-    `snapshots`: by host."""
+    """``to vm2 ens3: vm1 ens3 – pve tap100i0 – bridge vmbr0 – pve tap101i0 – vm2 ens3``"""
+    facts: list[PairFact] = []
+    for chain in pair_chains(end, found, snapshots):
+        tone: Tone = "normal" if chain.is_up else "warn"
+        facts.append(PairFact(f"to {chain.hops[-1]}: {HOP.join(chain.hops)}", tone))
+    return tuple(facts)
+
+
+def pair_chains(end: End, found: Pairs, snapshots: Mapping[str, Snapshot]) -> tuple[PairChain, ...]:
+    """For each NIC of another host in the same subnet; without those between which nothing is
+    known. `snapshots`: by host."""
     halves = _Halves(found, snapshots)
     own = halves.of(end)
     if own is None:
         return ()
-    facts: list[PairFact] = []
+    chains: list[PairChain] = []
     for other in _others(end, found.subnets):
         their = halves.of(other)
         if their is None or (own.meets is None and their.meets is None):
             continue
-        tone: Tone = "normal" if own.is_up and their.is_up else "warn"
-        facts.append(PairFact(f"to {their.hops[0]}: {_joined(own, their)}", tone))
-        if len(facts) == MAX_CHAINS:
+        hops = _joined(own, their)
+        chains.append(PairChain(end, other, hops, own.is_up and their.is_up))
+        if len(chains) == MAX_CHAINS:
             break
-    return tuple(facts)
+    return tuple(chains)
 
 
 def _others(end: End, subnets: Sequence[SharedSubnet]) -> Iterator[End]:
@@ -72,14 +95,13 @@ def _others(end: End, subnets: Sequence[SharedSubnet]) -> Iterator[End]:
                 yield member.end
 
 
-def _joined(own: _Half, their: _Half) -> str:
+def _joined(own: _Half, their: _Half) -> tuple[str, ...]:
     middle = [own.meets[1] if own.meets else "", their.meets[1] if their.meets else ""]
     if own.meets is not None and their.meets is not None and own.meets[0] == their.meets[0]:
         middle = [own.meets[1]]
     else:
         middle = [middle[0], NOT_KNOWN, middle[1]]
-    hops = (*own.hops, *filter(None, middle), *reversed(their.hops))
-    return HOP.join(hops)
+    return (*own.hops, *filter(None, middle), *reversed(their.hops))
 
 
 class _Halves:

@@ -7,7 +7,7 @@ the inventory: what else is below a port is not known. Texts are not sanitized.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from nictop.model.devices.links import functions_by_address
 from nictop.model.devices.tree import Row
@@ -18,9 +18,10 @@ from nictop.model.parts import threads_of
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.queues.plan import QueueInterrupt, queue_plan
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import absence_reason, count_noun, state_text
+from nictop.model.text.words import absence_reason, count_noun, is_virtual, state_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, PciFunction, Thread
+from nictop.probe.records.unreadable import NOT_READ_YET
 
 MAX_OTHERS = 8
 """Functions below the same port that are named; the others are counted."""
@@ -212,6 +213,8 @@ def _interrupts(link: Link, node: int | None, snapshot: Snapshot) -> Iterator[Pl
         interrupts = {interrupt.number: interrupt for interrupt in plan.unmapped}
         noun = "interrupt"
     if not interrupts:
+        if not is_virtual(link):
+            yield PlaceLine(0, "interrupts", _absence_text(snapshot))
         return
     nodes = _node_of_cpu(snapshot)
     cpus: list[int] = []
@@ -230,6 +233,14 @@ def _interrupts(link: Link, node: int | None, snapshot: Snapshot) -> Iterator[Pl
     yield PlaceLine(0, number, text, _far_text(cpus, node, nodes))
 
 
+def _absence_text(snapshot: Snapshot) -> str:
+    """Why no interrupt of a NIC is known."""
+    if snapshot.inventory is None or "interrupts" in snapshot.inventory.pending:
+        return NOT_READ_YET
+    why = snapshot.inventory.unreadable.get("interrupts")
+    return "none known" if why is None else absence_reason(why, None)
+
+
 # ------------------------------------------------------------------------------------------ guests
 
 
@@ -240,10 +251,17 @@ def _guest(row: Row, owner: NicOwner, node: int | None, snapshot: Snapshot) -> I
     yield PlaceLine(0, owner.text, text)
     ifindex = None if row.link is None else row.link.ifindex
     own = [thread for thread in threads_of(snapshot) if _is_of(thread, owner, ifindex)]
-    for kind, name in (("vhost", "vhost"), ("vcpu", "vCPU")):
-        threads = [thread for thread in own if thread.kind == kind]
-        if threads:
-            yield _threads(name, threads, node, snapshot)
+    vhost = [thread for thread in own if thread.kind == "vhost"]
+    vcpus_of_guest = [thread for thread in own if thread.kind == "vcpu"]
+    nodes = _node_of_cpu(snapshot)
+    vcpu_nodes = {nodes.get(cpu) for cpu in _last_cpus(vcpus_of_guest, snapshot)}
+    if vhost:
+        cpus = _last_cpus(vhost, snapshot)
+        cost = _far_text(cpus, node, nodes) or _apart_text(cpus, vcpu_nodes, nodes)
+        yield _threads("vhost", vhost, cost, snapshot)
+    if vcpus_of_guest:
+        cost = _far_text(_last_cpus(vcpus_of_guest, snapshot), node, nodes)
+        yield _threads("vCPU", vcpus_of_guest, cost, snapshot)
 
 
 def _is_of(thread: Thread, owner: NicOwner, ifindex: int | None) -> bool:
@@ -253,19 +271,34 @@ def _is_of(thread: Thread, owner: NicOwner, ifindex: int | None) -> bool:
     return thread.machine is not None and thread.machine == owner.name
 
 
-def _threads(
-    name: str, threads: Sequence[Thread], node: int | None, snapshot: Snapshot
-) -> PlaceLine:
+def _last_cpus(threads: Sequence[Thread], snapshot: Snapshot) -> list[int]:
+    """On which each ran last, of those of which it is known."""
     shares = {} if snapshot.rates is None else snapshot.rates.threads
-    nodes = _node_of_cpu(snapshot)
     cpus: list[int] = []
     for thread in threads:
         share = shares.get(thread.tid)
         if share is not None and share.cpu is not None:
             cpus.append(share.cpu)
+    return cpus
+
+
+def _apart_text(cpus: Iterable[int], vcpu_nodes: Set[int | None], nodes: Mapping[int, int]) -> str:
+    """Which of the CPUs of vhost threads are on a node where no vCPU is: packets are copied from
+    one node to the other. "": none is, or it is not known."""
+    if not vcpu_nodes or None in vcpu_nodes:
+        return ""
+    apart = sorted({cpu for cpu in cpus if cpu in nodes and nodes[cpu] not in vcpu_nodes})
+    if not apart:
+        return ""
+    word = "CPU" if len(apart) == 1 else "CPUs"
+    return f"{word} {format_cpu_list(apart)} on another node than the vCPUs"
+
+
+def _threads(name: str, threads: Sequence[Thread], cost: str, snapshot: Snapshot) -> PlaceLine:
+    cpus, nodes = _last_cpus(threads, snapshot), _node_of_cpu(snapshot)
     tids = ", ".join(str(thread.tid) for thread in threads[:MAX_THREADS])
     if len(threads) > MAX_THREADS:
         tids += f" and {len(threads) - MAX_THREADS} more"
     ran = f"ran last on {_cpus_text(cpus, nodes)}" if cpus else "CPU not known yet"
     label = count_noun(len(threads), f"{name} thread")
-    return PlaceLine(1, label, f"{tids} · {ran}", _far_text(cpus, node, nodes))
+    return PlaceLine(1, label, f"{tids} · {ran}", cost)

@@ -16,6 +16,7 @@ from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import LinkHistory, with_inventory
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.devices.switch_ports import SwitchPorts
+from nictop.model.guests.agent_facts import AgentsTold
 from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
 from nictop.model.managers.configuration import LinkConfiguration
@@ -127,6 +128,9 @@ class Snapshot:
     """The newest `MAX_TROUBLES` troubles of this probe, oldest first."""
     changes: dict[int, LinkChange] = field(default_factory=dict)
     """ifindex → the newest change that is not in any inventory yet."""
+    departed: dict[int, Link] = field(default_factory=dict)
+    """ifindex → a link that is gone by such a change, as it was: an inventory that was begun before
+    may have read its device before, and the links after."""
     vf_base: Counters | None = None
     """The record with which the next VF rates are computed."""
     clock: Clock | None = None
@@ -152,6 +156,9 @@ class Snapshot:
     once."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
+    agents: AgentsTold = field(default_factory=dict)
+    """What the agents of its guests told when they were asked last; of a guest that is not there:
+    its agent was not asked."""
 
     @property
     def unread_event(self) -> Outdated | None:
@@ -171,7 +178,12 @@ class Snapshot:
         """The kernel messages of the inventory, by device."""
         if self.inventory is None:
             return NO_MESSAGES
-        return KernelLog(self.inventory.messages or (), self.inventory.links, self.inventory.pci)
+        return KernelLog(
+            self.inventory.messages or (),
+            self.inventory.links,
+            self.inventory.pci,
+            only_links=is_other_namespace(self),
+        )
 
     @cached_property
     def switch_ports(self) -> SwitchPorts:
@@ -249,6 +261,20 @@ def _next_reading_text(event: Outdated, now: float) -> str:
     return f"being read again for {whole_seconds(now - event.due)}"
 
 
+def is_other_namespace(snapshot: Snapshot) -> bool:
+    """It is known not to be the network namespace in which its machine has started: the kernel log
+    and the PCI functions are those of the whole machine, its links are not."""
+    hello = snapshot.hello
+    if hello is None or not hello.network_namespace or not hello.first_namespace:
+        return False
+    return hello.network_namespace != hello.first_namespace
+
+
+def is_outage(seconds: float, interval: float) -> bool:
+    """Nothing was read for so long although there should be a reading every `interval`."""
+    return seconds > SILENT_AFTER_SECONDS + 2 * interval
+
+
 def recorded_age_text(snapshot: Snapshot) -> str:
     """``no data for 12 s``: values of a recording that are older than its time; "": they are of
     that time."""
@@ -257,7 +283,7 @@ def recorded_age_text(snapshot: Snapshot) -> str:
         return ""
     interval = 1.0 if snapshot.rates is None else snapshot.rates.elapsed
     is_away = snapshot.state != "live" and age >= 1.0
-    if not is_away and age <= SILENT_AFTER_SECONDS + 2 * interval:
+    if not is_away and not is_outage(age, interval):
         return ""
     return f"no data for {whole_seconds(age)}"
 
@@ -343,9 +369,13 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
 
 
 def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
-    """The newest event: lines of the executor and of the inventories come from two processes."""
+    """The newest event: lines of the executor and of the inventories come from two processes. One
+    of a link does not hide another one that is not read yet, which may be about everything."""
     if snapshot.event is not None and event.time < snapshot.event.time:
         return snapshot
+    unread = snapshot.unread_event
+    if unread is not None and unread.source != "link" and event.source == "link":
+        event = replace(unread, time=event.time)
     return _with_same_inventory(snapshot, replace(snapshot, event=event))
 
 
@@ -391,9 +421,12 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if len(changes) > MAX_LINKS:  # the oldest one
         del changes[next(iter(changes))]
     changed = replace(snapshot, links=links, inventory_pending=True, changes=changes)
+    known = snapshot.links.get(change.ifindex)
     if change.gone:
         changed = _without_link_counters(changed, change.ifindex)
-    if _makes_doubtful(snapshot.links.get(change.ifindex), change):
+        if known is not None:
+            changed = replace(changed, departed={**changed.departed, change.ifindex: known})
+    if _makes_doubtful(known, change):
         changed = _with_event(changed, Outdated(change.time, "link"))
     return changed
 
@@ -422,6 +455,7 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
             ethtool=UNREAD_ETHTOOL,
             unreadable=UNREAD_LINK_FIELDS,
         )
+    changes = change.carrier_changes
     links[change.ifindex] = replace(
         known,
         name=change.name,
@@ -429,6 +463,7 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
         operstate=change.operstate,
         carrier=change.carrier,
         mtu=change.mtu,
+        carrier_changes=changes if changes is not None else known.carrier_changes,
     )
 
 
@@ -495,6 +530,7 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         pci=inventory.pci,
         inventory_pending=bool(newer or inventory.pending),
         changes=newer,
+        departed={index: link for index, link in snapshot.departed.items() if index in newer},
         without_lease=_without_lease(snapshot, inventory),
         histories=with_inventory(snapshot.histories, inventory),
         troubles=_without_solved(snapshot.troubles, inventory),

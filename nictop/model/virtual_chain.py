@@ -7,10 +7,10 @@ NIC.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from nictop.model.chain import STEP_FACTS_OF_LINK, Step, StepFacts
+from nictop.model.chain import STEP_FACTS_OF_LINK, Step, StepFacts, StepFunction, link_steps
 from nictop.model.devices.bonds import bond_text, is_aggregate
 from nictop.model.devices.bridges import filters_vlans, vlans_text
 from nictop.model.devices.links import link_at, ports_of
@@ -64,20 +64,22 @@ def chain_kind(link: Link) -> ChainKind | None:
     return "upper" if link.kind in UPPER_KINDS and link.lower is not None else None
 
 
-def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> tuple[StepFacts, ...]:
+def virtual_steps(link: Link, kind: ChainKind, snapshot: Snapshot) -> Mapping[Step, StepFacts]:
+    """In their order."""
     if is_unread_link(link):
-        return tuple(
-            step(link, snapshot)
-            for step in (STEP_FACTS_OF_LINK["name"], STEP_FACTS_OF_LINK["link"])
-        )
+        return link_steps(_functions(("name", "link")), link, snapshot)
     if is_own_veth(link, snapshot):
         return _own_veth_steps(link, snapshot)
-    steps = [_STEP_FACTS[step](link, snapshot) for step in STEPS_OF_KIND[kind]]
+    steps = link_steps(_functions(STEPS_OF_KIND[kind]), link, snapshot)
     if kind == "bridge" and not link.addresses:
-        return tuple(map(_without_address, steps))
+        return {step: _without_address(step, facts) for step, facts in steps.items()}
     if kind in ("tap", "veth") and not _is_port(link, snapshot):
-        steps[steps.index(_step(steps, "port"))] = StepFacts("port", "none", "no bridge")
-    return tuple(steps)
+        steps["port"] = "none", "no bridge"
+    return steps
+
+
+def _functions(steps: Iterable[Step]) -> Mapping[Step, StepFunction]:
+    return {step: _STEP_FACTS[step] for step in steps}
 
 
 def _is_port(link: Link, snapshot: Snapshot) -> bool:
@@ -97,25 +99,20 @@ def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
     )
 
 
-def _own_veth_steps(link: Link, snapshot: Snapshot) -> tuple[StepFacts, ...]:
+def _own_veth_steps(link: Link, snapshot: Snapshot) -> Mapping[Step, StepFacts]:
     """Without a guest of which nothing is known: from a container nobody sees the other end."""
-    has_guest = snapshot.owners.of_link(link.ifindex) is not None
-    return tuple(
-        _STEP_FACTS[step](link, snapshot)
-        for step in STEPS_OF_OWN_VETH
-        if step != "guest" or has_guest
-    )
+    steps = link_steps(_functions(STEPS_OF_OWN_VETH), link, snapshot)
+    if snapshot.owners.of_link(link.ifindex) is None:
+        del steps["guest"]
+    return steps
 
 
-def _without_address(facts: StepFacts) -> StepFacts:
+def _without_address(step: Step, facts: StepFacts) -> StepFacts:
     """A bridge carries frames of others: it needs neither address nor profile."""
-    if facts.step in ("profile", "address") and facts.state == "failed":
-        return facts._replace(state="none")
+    state, text = facts
+    if step in ("profile", "address") and state == "failed":
+        return "none", text
     return facts
-
-
-def _step(steps: Sequence[StepFacts], name: Step) -> StepFacts:
-    return next(facts for facts in steps if facts.step == name)
 
 
 def step_instead(step: Step, steps: tuple[Step, ...]) -> Step:
@@ -131,64 +128,64 @@ def step_instead(step: Step, steps: tuple[Step, ...]) -> Step:
 def _ports(link: Link, snapshot: Snapshot) -> StepFacts:
     ports = ports_of(link, snapshot.links)
     if not ports:
-        return StepFacts("ports", "failed" if is_aggregate(link) else "none", "no ports")
+        return ("failed" if is_aggregate(link) else "none", "no ports")
     if link.bond is not None:
         text, are_used = bond_text(link, snapshot.links)
-        return StepFacts("ports", "passed" if are_used else "failed", text)
+        return ("passed" if are_used else "failed", text)
     if link.kind == "bridge":
         return _bridge_ports(ports)
     up = sum(state_mark(port) == LINK_UP for port in ports)
     state: Literal["passed", "failed"] = "passed" if up else "failed"
-    return StepFacts("ports", state, f"{up} of {len(ports)} up")
+    return state, f"{up} of {len(ports)} up"
 
 
 def _bridge_ports(ports: list[Link]) -> StepFacts:
     read = [port.bridge_port for port in ports if port.bridge_port is not None]
     number = count_noun(len(ports), "port")
     if len(read) < len(ports):
-        return StepFacts("ports", "unknown", f"{number}, state not read")
+        return "unknown", f"{number}, state not read"
     forwarding = sum(port.state == "forwarding" for port in read)
     if not forwarding:
-        return StepFacts("ports", "failed", f"{number}, none forwards")
+        return "failed", f"{number}, none forwards"
     if forwarding == len(ports):
-        return StepFacts("ports", "passed", number)
-    return StepFacts("ports", "passed", f"{forwarding} of {len(ports)} forward")
+        return "passed", number
+    return "passed", f"{forwarding} of {len(ports)} forward"
 
 
 def _vlan(link: Link, snapshot: Snapshot) -> StepFacts:
     """Of the frames of the host itself."""
     if link.details.get("bridge_vlan_filtering") is None:
-        return StepFacts("vlan", "unknown", "not reported")
+        return "unknown", "not reported"
     if not filters_vlans(link):
-        return StepFacts("vlan", "passed", "not filtered")
+        return "passed", "not filtered"
     if link.bridge_vlans is None:
-        return StepFacts("vlan", "unknown", "VLANs not read")
-    return StepFacts("vlan", "passed", vlans_text(link.bridge_vlans))
+        return "unknown", "VLANs not read"
+    return "passed", vlans_text(link.bridge_vlans)
 
 
 def _parent(link: Link, snapshot: Snapshot) -> StepFacts:
     """The link that it is on."""
     if link.lower_namespace is not None:
-        return StepFacts("parent", "unknown", "in another namespace")
+        return "unknown", "in another namespace"
     lower = link_at(link.lower, snapshot.links)
     if lower is None:
-        return StepFacts("parent", "unknown", f"ifindex {link.lower}, not known")
+        return "unknown", f"ifindex {link.lower}, not known"
     number = vlan_id(link)
     text = lower.name if number is None else f"{lower.name} vlan {number}"
     if state_mark(lower) != LINK_UP:
-        return StepFacts("parent", "failed", f"{text}: {state_text(lower)[0]}")
-    return StepFacts("parent", "passed", text)
+        return "failed", f"{text}: {state_text(lower)[0]}"
+    return "passed", text
 
 
 def _guest(link: Link, snapshot: Snapshot) -> StepFacts:
     """Who has the other end."""
     owner = snapshot.owners.of_link(link.ifindex)
     if owner is None:
-        return StepFacts("guest", "unknown", "not known")
-    return StepFacts("guest", "failed" if owner.is_stopped else "passed", owner.text)
+        return "unknown", "not known"
+    return ("failed" if owner.is_stopped else "passed", owner.text)
 
 
-_STEP_FACTS: dict[Step, Callable[[Link, Snapshot], StepFacts]] = {
+_STEP_FACTS: Mapping[Step, StepFunction] = {
     **STEP_FACTS_OF_LINK,
     "ports": _ports,
     "vlan": _vlan,

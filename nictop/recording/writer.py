@@ -11,11 +11,12 @@ written after the other.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, nullcontext, suppress
 from typing import Protocol
 
@@ -51,8 +52,13 @@ from nictop.wire.source import Source, SourceState, program_output
 
 MAX_QUEUE_BYTES = 32 * 1024 * 1024
 """Bytes of lines in the queue."""
-QUEUE_POLL_SECONDS = 0.5
-"""Seconds between two checks of the queue by the thread."""
+QUEUE_POLL_SECONDS = 2.5
+"""Most seconds between two checks of the queue by the thread: half of what it costs to record a few
+hosts is waking up."""
+MIN_WAIT_SECONDS = 0.05
+TOGETHER_SECONDS = 1.0
+"""Frames that are due so soon after another one are written with it: hosts are read once a second,
+each at another time."""
 DISK_RETRY_SECONDS = 5.0
 """Seconds until writing is retried after an error."""
 EMPTY_LINE = Line()
@@ -179,8 +185,9 @@ class Recorder:
                 item = EMPTY_LINE
             self._queue.append(_QueuedItem(host, item, kind, text, now))
             self._queued_bytes += len(text)
-            urgent = self._queued_bytes > self._max_queue_bytes // 4
-        if urgent:
+            is_rare = kind in ("state", "inventory")
+            is_full = self._queued_bytes > self._max_queue_bytes // 4
+        if is_rare or is_full:
             self._wake.set()
 
     async def flush(self) -> None:
@@ -219,7 +226,7 @@ class Recorder:
                     break
                 if self._segments is not None:
                     self._limit_segments(self._segments)
-                self._wake.wait(QUEUE_POLL_SECONDS)
+                self._wake.wait(self._seconds_until_due())
                 self._wake.clear()
             self._end()
         except Exception as error:  # only the recording ends
@@ -247,11 +254,30 @@ class Recorder:
                 continue
             made = frames.add(queued.item, queued.kind, queued.text, queued.time)
             self._write(queued.host, frames, made)
+        ended_since = math.inf if whole else self._ended_since(now)
         for name, frames in self._hosts.items():
-            pending_since = frames.pending_since
-            is_due = pending_since is not None and now - pending_since >= MAX_FRAME_SECONDS
-            if whole or is_due:
+            if frames.pending_since is not None and frames.pending_since <= ended_since:
                 self._write(name, frames, frames.end_frame())
+
+    def _ended_since(self, now: float) -> float:
+        """Frames whose first item is of this time or before are to be ended: none before one is
+        due, then all that are due soon."""
+        oldest = min(self._pending_times(), default=math.inf)
+        if now - oldest < MAX_FRAME_SECONDS:
+            return -math.inf
+        return now - MAX_FRAME_SECONDS + TOGETHER_SECONDS
+
+    def _pending_times(self) -> Iterator[float]:
+        for frames in self._hosts.values():
+            if frames.pending_since is not None:
+                yield frames.pending_since
+
+    def _seconds_until_due(self) -> float:
+        """How long the thread has nothing to write; it looks at the queue before if more is in it
+        than counters."""
+        oldest = min(self._pending_times(), default=math.inf)
+        seconds = oldest + MAX_FRAME_SECONDS - time.monotonic()
+        return max(MIN_WAIT_SECONDS, min(QUEUE_POLL_SECONDS, seconds))
 
     def _is_removed(self) -> bool:
         if self._segments is not None:

@@ -23,6 +23,9 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.record.log import RunLog, first_record_since, new_groups
 from nictop.traffic.results.store import StoredRun
 
+BEFORE_SECONDS = 5.0
+"""Before the begin, in which the last counter record before it is looked for; earlier if there are
+none."""
 AFTER_SECONDS = 5.0
 """In which a counter record follows the end of the interval."""
 MIN_INTERVAL_SECONDS = 0.1
@@ -96,7 +99,9 @@ class _Interval:
     def read(self) -> None:
         """Until each host has a counter record after the end, or `AFTER_SECONDS` later."""
         has_begun = False
-        for found in items_of_hosts(self._recording, tuple(self.hosts), self._since):
+        names = tuple(self.hosts)
+        start = min(self._recording.start_time(name, self._since, BEFORE_SECONDS) for name in names)
+        for found in items_of_hosts(self._recording, names, start):
             if found is NOT_YET:
                 continue
             recorded, name = found

@@ -17,7 +17,7 @@ from typing import Literal
 
 from nictop.model.place import PlaceLine
 from nictop.model.text.glyphs import UNICODE, Glyphs
-from nictop.model.text.terminal import width, wrap
+from nictop.model.text.terminal import clean, width, wrap
 from nictop.probe.light_dataclasses import dataclass
 
 BRANCH, MORE, LAST, BLANK = "├ ", "│ ", "└ ", "  "
@@ -71,8 +71,10 @@ def _texts(text: str, cells: int, used: int, indent: int) -> tuple[str, Sequence
         return "", ()
     if room < MIN_TEXT_CELLS:
         return "", wrap(text, max(MIN_TEXT_CELLS, cells - indent))
-    first, *others = wrap(text, room)
-    return first, others
+    text = clean(text)
+    first = wrap(text, room)[0]
+    rest = text.removeprefix(first).lstrip()
+    return first, wrap(rest, max(MIN_TEXT_CELLS, cells - indent)) if rest else ()
 
 
 def place_text(place: Sequence[PlaceLine], cells: int, *, glyphs: Glyphs = UNICODE) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nictop import __version__
 from nictop.report.document import Block, Document, Items, Line, Section, Style, Verdict, lines_of
 from nictop.report.facts.host_section import host_section
+from nictop.report.facts.peers import Peers
 from nictop.report.findings.document import findings_section
 from nictop.report.page import Report, made_at_text, title_text
 from nictop.report.path import path_section
@@ -45,10 +46,11 @@ def _sections(report: Report) -> Iterator[Section]:
             skipped=True,
             beside=tests_verdict(tests),
         )
+    peers = Peers([host.snapshot for host in report.hosts])
     for number, host in enumerate(report.hosts, 1):
         open_links = links_with_findings(host.name, report.diagnosis.findings)
         findings = device_findings(report.diagnosis, host.name)
-        yield host_section(host, number, open_links, findings)
+        yield host_section(host, number, open_links, findings, peers)
     for number, experiment in enumerate(report.experiments, 1):
         yield experiment_section(experiment, number)
     for number, path in enumerate(report.path_tests, 1):

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from nictop.model.devices.driver_losses import Meaning, loss_positions
 from nictop.model.devices.virtual_functions import virtual_functions_in_use
 from nictop.model.managers.configuration import LinkConfiguration
-from nictop.model.managers.profile_match import ProfileMatches
+from nictop.model.managers.profile_match import ProfileMatches, profile_matches
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.map import QueueMap, queue_map
 from nictop.model.rates.cpus import CpuShares
@@ -224,7 +224,7 @@ class HostFacts:
     @cached_property
     def profiles(self) -> ProfileMatches:
         """NetworkManager's profiles, by the links that they fit."""
-        return ProfileMatches(self.snapshot)
+        return profile_matches(self.snapshot)
 
     def own_profile(self, link: Link) -> Profile | None:
         """The active NetworkManager profile that configures the link; None: there is none, or it

@@ -70,6 +70,7 @@ RULE_MODULES: dict[str, Step] = {
     "link.tunnels": "load",
     "link.guest_mtu": "port",
     "link.guest_addresses": "port",
+    "link.assigned_addresses": "address",
     "link.way_out_mtu": "port",
     "link.transmit_queue": "load",
     "vf.addresses": "port",

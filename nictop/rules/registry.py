@@ -20,12 +20,13 @@ from nictop.model.text.words import is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
-from nictop.rules.finding import SEVERITIES, Cause, Finding, Severity, Skipped
+from nictop.rules.finding import SEVERITIES, Cause, Finding, FindingIdentity, Severity, Skipped
 from nictop.rules.fixes.added_lines import without_added_lines
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
+from nictop.rules.outdated import as_read, with_marks, without_mark
 from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
 from nictop.rules.without_readings import ReadingNeeded, without_readings
 
@@ -427,11 +428,12 @@ def diagnosis_steps(
     """`diagnose` in steps: yields after each attempt of each rule for each host; the return value
     of the generator is the diagnosis."""
     known = tuple(host for host in hosts if has_platform(host.snapshot))
+    by_name = _by_name(known)
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in chosen:
-        groups = (known,) if rule.compares_hosts else tuple((host,) for host in known)
+        groups = (by_name,) if rule.compares_hosts else tuple((host,) for host in known)
         for group in groups:
             outcomes: Iterable[Finding | Skipped | None] | None = _known_outcomes(rule, group)
             if outcomes is None:
@@ -445,6 +447,7 @@ def diagnosis_steps(
                     yield
             yield
     remaining = _without_consequences(findings)
+    remaining = yield from _with_marks(remaining, known)
     places = {rule.name: place for place, rule in enumerate(chosen)}
 
     def rank(finding: Finding) -> tuple[int, str, int, str]:
@@ -455,6 +458,38 @@ def diagnosis_steps(
     names = tuple(host.name for host in known)
     forget_indexes()
     return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)
+
+
+def _by_name(hosts: Iterable[HostFacts]) -> tuple[HostFacts, ...]:
+    """The order in which rules compare hosts: what they find does not depend on that in which hosts
+    were named."""
+    return tuple(sorted(hosts, key=lambda host: host.name))
+
+
+def _with_marks(
+    findings: Sequence[Finding], hosts: Sequence[HostFacts]
+) -> Generator[None, None, list[Finding]]:
+    """With a mark at those that an event may have changed which no inventory has read, unless they
+    are found only because of it."""
+    snapshots = [host.snapshot for host in hosts]
+    found = with_marks(findings, snapshots)
+    rules = {finding.rule for finding in found if finding.outdated}
+    before = [
+        as_read(host) if host.snapshot.unread_event is not None else host
+        for host in _by_name(hosts)
+    ]
+    known: set[FindingIdentity] = set()
+    for name in rules:
+        rule = RULES[name]
+        groups = (before,) if rule.compares_hosts else [[host] for host in before]
+        for group in groups:
+            for outcome in rule.evaluate(group):
+                if isinstance(outcome, Finding):
+                    known.add(outcome.identity)
+                elif outcome is None:
+                    yield
+            yield
+    return [one if one.identity in known else without_mark(one) for one in found]
 
 
 def _without_consequences(findings: Sequence[Finding]) -> list[Finding]:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 
 from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import SEVERITIES, Finding, FindingIdentity
+from nictop.rules.outdated import without_mark
 from nictop.rules.registry import Diagnosis
 
 NOT_CHECKED_AGAIN = "not checked again yet"
@@ -27,7 +28,7 @@ def with_unchecked(
     for finding in (*before.findings, *before.unchecked):
         is_open = finding.host in watched and is_unchecked(finding, diagnosis.hosts, places)
         if is_open and finding.identity not in known:
-            left.setdefault(finding.identity, finding)
+            left.setdefault(finding.identity, without_mark(finding))
     unchecked = sorted(left.values(), key=_severity_rank)
     return replace(diagnosis, unchecked=tuple(unchecked))
 

@@ -168,7 +168,13 @@ def checks_text(
     if not skipped:
         return ran
     where = "" if brief else _skipped_where(diagnosis)
-    return f"{ran}, {skipped} {'waiting' if waits else 'skipped'}{where}"
+    return f"{ran}, {skipped} {_why_not(diagnosis.skipped, waits=waits)}{where}"
+
+
+def _why_not(skipped: Sequence[Skipped], *, waits: bool) -> str:
+    if waits or all(map(_is_waiting, skipped)):
+        return "waiting"
+    return "waiting or skipped" if any(map(_is_waiting, skipped)) else "skipped"
 
 
 def _number_of_hosts(diagnosis: Diagnosis, unread: Sequence[str]) -> str:
@@ -270,11 +276,14 @@ def passed_texts(
         retried[check.reason] = retried.get(check.reason, False) or check.is_retried
     for reason in sorted(retried):
         follows = f"; {RETRY_FOLLOWS}" if live and retried[reason] else ""
-        texts.append(f"Skipped: {reason}{follows}")
+        word = "Waiting for" if reason.endswith(NOT_READ_YET) else "Skipped"
+        texts.append(f"{word}: {reason}{follows}")
     return texts
 
 
 def _passed_text(diagnosis: Diagnosis, unread: Sequence[str], key: str) -> str:
+    if not has_read_all(diagnosis.skipped):
+        return "The checks that could run so far passed; the others wait for what is being read."
     if diagnosis.skipped:
         press = f" Press {key} for skipped checks." if key else ""
         return f"All checks that ran passed.{press}"
@@ -285,7 +294,11 @@ def _passed_text(diagnosis: Diagnosis, unread: Sequence[str], key: str) -> str:
 
 def has_read_all(skipped: Iterable[Skipped]) -> bool:
     """No check waits for a source that is still being read."""
-    return not any(check.reason.endswith(NOT_READ_YET) for check in skipped)
+    return not any(map(_is_waiting, skipped))
+
+
+def _is_waiting(check: Skipped) -> bool:
+    return check.reason.endswith(NOT_READ_YET)
 
 
 def first_names(hosts: Sequence[str]) -> str:

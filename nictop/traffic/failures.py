@@ -43,6 +43,7 @@ EXTRA_OPEN_SECONDS = 120
 _ERROR_TEXTS: tuple[tuple[str, Kind], ...] = (
     ("the server is busy", "busy"),
     ("address already in use", "address_in_use"),
+    ("cannot bind the socket", "address_in_use"),  # ntttcp, tcpstream.c, without its errno
     ("cannot assign requested address", "cannot_bind"),
     ("connection refused", "refused"),
     ("connect to server: invalid argument", "no_route"),

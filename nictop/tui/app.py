@@ -31,7 +31,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.traffic import FinishedExperiment, TrafficController
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
-from nictop.tui.keys import APP_KEYS, PAIRS, key_labels, pair_label, shown_key
+from nictop.tui.keys import APP_KEYS, NOT_HERE_TEXTS, PAIRS, key_labels, pair_label, shown_key
 from nictop.tui.no_colour import without_black
 from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
@@ -72,10 +72,12 @@ MODES_OF_VIEWS = ("live", "hosts", "traffic", "results")
 
 
 class WantedPast(NamedTuple):
-    """Which moment is wanted: seconds, CLOCK_MONOTONIC, and so many readings from there."""
+    """Which moment is wanted: seconds, CLOCK_MONOTONIC, and so many readings and events from
+    there."""
 
     moment: float
     steps: int
+    events: int
     asks: bool
     """For the time."""
 
@@ -84,7 +86,8 @@ class WantedPast(NamedTuple):
         if before is None:
             return self
         moment = before.moment - (now - self.moment)
-        return WantedPast(moment, before.steps + self.steps, before.asks or self.asks)
+        steps, events = before.steps + self.steps, before.events + self.events
+        return WantedPast(moment, steps, events, before.asks or self.asks)
 
 
 def _commands() -> type[Provider]:
@@ -254,16 +257,46 @@ class NictopApp(PrivateApp):
 
     # ------------------------------------------------------------------------------------- the past
 
-    def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> None:
+    def look_back(
+        self, moment: float, steps: int = 0, *, events: int = 0, asks: bool = False
+    ) -> None:
+        wanted, now = WantedPast(moment, steps, events, asks), monotonic()
+        if self._past is not None:  # pressed on the timeline of now, while that of before opened
+            self._move_in_past(wanted, now)
+            return
         is_opening = self._wanted_past is not None
-        self._wanted_past = WantedPast(moment, steps, asks).after(self._wanted_past, monotonic())
+        self._wanted_past = wanted.after(self._wanted_past, now)
         if not is_opening:
             work: WorkType[None] = self._look_back
             self.run_worker(work, name="look back", group="past")
 
-    async def _look_back(self) -> None:
-        """The same view of the same host and interface, when the past before is closed."""
+    def _move_in_past(self, wanted: WantedPast, now: float) -> None:
+        replay = self.shown.replay
+        if replay is None:
+            return
+        if wanted.moment < now:
+            replay.skip(wanted.moment - now)
+        if wanted.steps:
+            replay.step(wanted.steps)
+        self._go_on_in_past(wanted)
+
+    def _go_on_in_past(self, wanted: WantedPast) -> None:
+        """What is done on the screen of the past."""
         from nictop.tui.screens.dialogs.go_to_time import ask_time
+        from nictop.tui.screens.frame import FramedScreen
+
+        replay = self.shown.replay
+        if replay is not None and wanted.events:
+            replay.search(wanted.events)
+        if wanted.asks and isinstance(self.screen, FramedScreen):
+            ask_time(self.screen)
+
+    async def _look_back(self) -> None:
+        with self._type_ahead.held():
+            await self._open_past()
+
+    async def _open_past(self) -> None:
+        """The same view of the same host and interface, when the past before is closed."""
         from nictop.tui.screens.frame import FramedScreen
         from nictop.tui.widgets.status.replay_line import ReplayLine
 
@@ -282,9 +315,11 @@ class NictopApp(PrivateApp):
                 tab = "devices"
             await self.action_view(tab)
         if isinstance(self.screen, FramedScreen):
+            has_focus = asyncio.Event()
             self.screen.query_one(ReplayLine).focus()  # later than what its screen focuses first
-            if wanted.asks:
-                ask_time(self.screen)
+            self.call_later(has_focus.set)
+            await has_focus.wait()
+        self._go_on_in_past(wanted)
 
     async def _recent_recording(self) -> RecentRecording | None:
         """None: there is none, or it is shown already."""
@@ -316,6 +351,10 @@ class NictopApp(PrivateApp):
         self.run_worker(work, name="leave past", group="past")
 
     async def _leave_past(self) -> None:
+        with self._type_ahead.held():
+            await self._close_past()
+
+    async def _close_past(self) -> None:
         """To the same view of the present."""
         from nictop.tui.screens.frame import FramedScreen
 
@@ -350,6 +389,10 @@ class NictopApp(PrivateApp):
         self.show_notice(keep_theme(name, configuration_path(os.environ)), f"Theme {name}")
 
     # -------------------------------------------------------------------------------------- screens
+
+    def action_not_here(self, key: str) -> None:
+        """`key`: its id."""
+        self.show_notice(NOT_HERE_TEXTS[key], shown_key(self, key))
 
     def action_help(self) -> None:
         from nictop.tui.screens.dialogs.help import HelpScreen

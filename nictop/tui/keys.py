@@ -144,7 +144,7 @@ KEY_GROUPS = {
 VARIANTS: dict[str, Key] = {
     "pane-previous": Key("shift+tab", "previous pane"),
     "sort-reverse": Key("S", "reverse the order"),
-    "timeline": Key("g", "timeline: back in time; in the past: back to now"),
+    "timeline": Key("g", "timeline: back in time; in the past: back to now; at now: leave it"),
     "next-previous": Key("N", "previous finding or test"),
     "interrupt": Key("ctrl+c", "quit"),
     "suspend": Key("ctrl+z", "suspend; fg in the shell continues"),
@@ -317,11 +317,37 @@ OPEN_CHANGE = _hide("fix", "app.show_change", "Open change")
 """Where no finding is chosen: the status line names the key, in every view."""
 INTERRUPT = _hide("interrupt", "app.quit", "Quit", priority=True)
 
+NOT_HERE = "not_here"
+"""Action of a key that does nothing where it is pressed: it says so."""
+NOT_HERE_TEXTS = {
+    "open": "There is nothing to open here.",
+    "back": "This is the first view.",
+    "filter": "There is no list to filter here.",
+    "sort": "There is no table to sort here.",
+    "sort-reverse": "There is no table to sort here.",
+    "pause": "There is nothing to pause here.",
+    "copy": "There is nothing to copy here.",
+    "edit": "There is nothing to set up or to edit here.",
+    "fix": "No change waits to be confirmed. Fixes are in Findings and Devices.",
+    "next": "There is no next one here: findings are in Findings, runs of a test in its result.",
+    "next-previous": "There is no previous one here: findings are in Findings.",
+    "faster": "There is no interval, speed or chart here.",
+    "slower": "There is no interval, speed or chart here.",
+    "options": "There are no options here.",
+    "mark": "A and B are marked in Devices, Hosts and Results.",
+    "measure": "There is nothing to measure here.",
+    "host-previous": "Only one host is watched.",
+    "host-next": "Only one host is watched.",
+    "timeline": "There is no timeline here: nothing is recorded.",
+}
+"""Id of a key → what it says then. The other keys move, or do something on every screen."""
+
 APP_KEYS: list[BindingType] = [
     _hide("suspend", "suspend_process", "Suspend", "suspend nictop; fg continues", priority=True),
     _hide("palette", "command_palette", "Commands", "command palette"),
+    *(_hide(name, f"{NOT_HERE}('{name}')", "Not here") for name in NOT_HERE_TEXTS),
 ]
-"""On every screen, dialogs included."""
+"""On every screen, dialogs included; the last ones where nothing before them has their key."""
 
 FRAME_KEYS: list[BindingType] = [
     *(_hide(tab.name, f"app.view('{tab.name}')", f"View {tab.label}") for tab in TABS),
@@ -410,9 +436,13 @@ TIMELINE_KEYS: list[Binding] = [
     _hide("right", "reading(1)", "Next reading"),
     _bind("page-up", "skip(-60)", "60 s", "60 s back"),
     _bind("timeline", "screen.now", "Now", "back to the present"),
+    _bind("timeline", "leave", "Leave", "leave the timeline: back to the view"),
+    _hide("back", "leave", "Leave", "leave the timeline: back to the view"),
     _hide("page-down", "skip(60)", "60 s forward"),
     _hide("home", "edge(-1)", "Beginning"),
     _hide("end", "edge(1)", "End; follow new data; of live hosts: now"),
+    _hide("next", "search(1)", "Next event", "next finding or test in time"),
+    _hide("next-previous", "search(-1)", "Previous event", "previous finding or test in time"),
 ]
 """The timeline of a recording, and of live hosts."""
 

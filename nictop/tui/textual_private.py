@@ -83,6 +83,12 @@ class PrivateApp(App[None]):
                 self._unnotify(notice)
             titles.add(notice.title)
 
+    def hide_notices(self, title: str) -> None:
+        """Those with this title: what they say is over."""
+        for notice in list(self._notifications):
+            if notice.title == title:
+                self._unnotify(notice)
+
     async def _check_bindings(self, key: str, priority: bool = False) -> bool:
         """Run the action of a key at once, for what has the focus now. Textual does so when what
         has the focus, and all around it, have let the key pass: keys behind it may overtake it."""

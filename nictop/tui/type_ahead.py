@@ -8,7 +8,8 @@ opened has none yet: an address that is typed at once would choose views and fil
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -33,6 +34,8 @@ class TypeAhead:
         self._is_handling = False
         self._number = 0
         """Of the newest key that was handed on."""
+        self._held = 0
+        """What keys wait for although those before them are handled."""
         self._place: tuple[DOMNode, DOMNode | None] | None = None
         """The screen that the last keys were for, and what had the focus."""
 
@@ -41,9 +44,24 @@ class TypeAhead:
         """All keys were handled."""
         return not self._is_handling and not self._waiting
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """What a key has asked for is being opened: those behind it are for that."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self._held -= 1
+            if self._waiting and not self._held and not self._is_handling:
+                self._app.call_later(self._go_on)
+
+    async def _go_on(self) -> None:
+        if self._waiting and not self._is_handling:
+            await self._hand_on(self._waiting.popleft())
+
     async def take(self, event: Key | Paste) -> None:
         """Hand it on now, or when the keys before it are handled."""
-        if not self._is_handling:
+        if not self._is_handling and not self._held:
             await self._hand_on(event)
             return
         if not self._waiting:
@@ -57,7 +75,10 @@ class TypeAhead:
         self._app.set_timer(MAX_SECONDS, partial(self._end_late, self._number))
 
     async def _end_late(self, number: int) -> None:
-        await self._end(number)
+        if self._is_handling:
+            await self._end(number, even_if_held=True)
+        else:
+            await self._go_on()
         if self._waiting:
             self._limit()
 
@@ -89,9 +110,9 @@ class TypeAhead:
         )
         self._app.screen.call_later(drawn)
 
-    async def _end(self, number: int) -> None:
+    async def _end(self, number: int, *, even_if_held: bool = False) -> None:
         if not self._is_handling or number != self._number:
             return
         self._is_handling = False
-        if self._waiting:
-            await self._hand_on(self._waiting.popleft())
+        if even_if_held or not self._held:
+            await self._go_on()

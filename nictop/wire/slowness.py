@@ -7,6 +7,8 @@ such a guest makes all others wait.
 
 from __future__ import annotations
 
+import math
+
 MAX_TIME_FACTOR = 4.0
 """Silence of 40 s then, and 60 s for the start."""
 USUAL_SHARE = 0.25
@@ -14,8 +16,10 @@ USUAL_SHARE = 0.25
 
 
 def time_factor(seconds: float, limit: float) -> float:
-    """How many times as long as usual a host may take that took so many `seconds` of a `limit`."""
-    return min(MAX_TIME_FACTOR, max(1.0, seconds / (USUAL_SHARE * limit)))
+    """How many times as long as usual a host may take that took so many `seconds` of a `limit`; in
+    tenths, as messages have the limits that follow."""
+    tenths = math.ceil(round(10 * seconds / (USUAL_SHARE * limit), 6))
+    return min(MAX_TIME_FACTOR, max(1.0, tenths / 10))
 
 
 class Slowness:

@@ -10,14 +10,17 @@ from typing import Any
 
 import pytest
 
-from nictop.hosts.agents import NO_ANSWER, AskAgents, ask_agents, parse_reports
+from nictop.hosts.agents import NO_ANSWER, agents_are_asked, ask_agents, parse_reports
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
-from nictop.model.guests.agents import AgentFacts, AgentInterface, agent_text, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface, guest_key
+from nictop.model.guests.agents import agent_text
 from nictop.model.guests.table import guest_rows
+from nictop.probe.records import Line
 from nictop.recording.writer import recorded_source
 from nictop.report.facts.guests import host_guests
-from tests.model.guests.hypervisor import WEB1, hypervisor
+from nictop.wire.source import SourceState
+from tests.model.guests.hypervisor import WEB1, hypervisor, hypervisor_inventory
 
 WINDOWS = {
     "guest": "web1",
@@ -82,14 +85,14 @@ async def test_a_recorded_host_is_not_asked() -> None:
     assert await ask_agents(session(object()), hypervisor()) == {}
 
 
-async def test_they_are_asked_once() -> None:
-    told: dict[str, Any] = {}
-    source, step = Hypervisor(WINDOWS), AskAgents(told)
-    one = session(source)
-    assert await step(one, hypervisor()) is True
-    source.words = []
-    assert await step(one, hypervisor()) is True and source.words == []
-    assert set(told) == {one.name}
+async def test_what_they_tell_is_in_the_snapshots_from_then_on() -> None:
+    one = session(Hypervisor(WINDOWS))
+    one.snapshot = hypervisor()
+    assert await agents_are_asked(one, one.snapshot) is True
+    assert one.snapshot.agents[guest_key(WEB1)].system == "Windows Server 2022 Standard"
+    one.process(Line(inventory=hypervisor_inventory()))
+    assert one.snapshot.agents[guest_key(WEB1)].interfaces == FACTS.interfaces
+    assert one.process(SourceState("lost", "x")).agents.keys() == one.snapshot.agents.keys()
 
 
 @pytest.mark.parametrize(
@@ -123,14 +126,21 @@ def test_what_is_told_is_one_line() -> None:
 
 
 def test_addresses_of_the_agent_come_first() -> None:
-    row = next(row for row in guest_rows(hypervisor(), {guest_key(WEB1): FACTS}) if row.agent)
+    row = next(
+        row
+        for row in guest_rows(replace(hypervisor(), agents={guest_key(WEB1): FACTS}))
+        if row.agent
+    )
     first, *others = row.addresses
     assert tuple(first) == ("192.0.2.55/24", "guest agent")
     assert [one.address for one in others] == ["192.0.2.77", "192.0.2.101"]
 
 
 def test_json_has_what_is_told() -> None:
-    found = {one.name: one for one in host_guests(hypervisor(), {guest_key(WEB1): FACTS}).guests}
+    found = {
+        one.name: one
+        for one in host_guests(replace(hypervisor(), agents={guest_key(WEB1): FACTS})).guests
+    }
     agent = found["web1"].agent
     assert agent is not None and agent.cannot_be_watched == "cannot be watched: Windows"
     assert (agent.cpus, agent.interfaces[0].addresses) == (4, ("192.0.2.55/24",))

@@ -244,3 +244,28 @@ def test_the_history_of_many_series_is_shorter(
     for cpu in (0, cpus - 1):
         assert history.series(("cpu_busy", cpu)) == (1.0,) * expected
     assert sum(len(ring) for track in history._cpus.values() for ring in track.series) <= 6000
+
+
+def test_seconds_without_readings_are_a_gap_although_the_host_was_live() -> None:
+    """A guest that was paused, or a probe that got no CPU time: the mean over that time is the rate
+    at none of it."""
+    history = History(100)
+    before = [reading(second, 4) for second in range(1, 5)]
+    after = [reading(second, 4, packets=1000 + second * 10) for second in (16, 17, 18)]
+    record_items(history, *before, *after)
+    assert history.series(("rx_packets", 4)) == (10.0, 10.0, 10.0, *(None,) * 12, 10.0, 10.0)
+    assert history.seconds_without_readings(60.0) == 12.0
+    assert history.seconds_without_readings(8.0) == 6.0, "what is in sight of it"
+    assert history.seconds_without_readings(2.0) == 0.0
+
+
+@pytest.mark.parametrize("asked", [0.0, 10.0])
+def test_another_interval_is_no_gap_for_long(asked: float) -> None:
+    """From 1 s to 10 s: at once where it was asked for, else from the second reading on."""
+    history, known = History(100), [HELLO]
+    for second in (1, 2, 3, 4, 14, 24, 34):
+        known.append(reading(second, 4))  # type: ignore[arg-type]
+        history.record(snapshot_of(*known), asked if second > 4 else 1.0)
+    assert history.seconds_without_readings(60.0) == (0.0 if asked else 10.0)
+    assert history.times()[-3:] == (14.0, 24.0, 34.0)
+    assert history.series(("rx_packets", 4))[-2:] == (10.0, 10.0)

@@ -16,6 +16,7 @@ from nictop.probe.inventory.machine.message_table import TABLE
 from nictop.probe.records import DriverInfo, Ethtool, KernelMessage, Link, PciFunction
 
 ONBOARD, USB, PORT = "0000:01:00.0", "2-1:1.0", "0000:00:1c.0"
+SECOND = "0000:02:00.0"
 HANG = "NETDEV WATCHDOG: {name} ({driver}): transmit queue 0 timed out"
 NEW_HANG = "{driver} {device} {name}: NETDEV WATCHDOG: CPU: 3: transmit queue 0 timed out 5010 ms"
 SAMPLES = [
@@ -118,6 +119,27 @@ def test_the_address_decides_before_the_name() -> None:
     assert texts(log.of_address(ONBOARD)) == [text]
     assert log.addresses == [ONBOARD]
     assert log.others == []
+
+
+def test_in_another_network_namespace_only_its_own_links_have_messages() -> None:
+    """The log is one for all, and so are the PCI functions."""
+    inside, outside = link(2, "eth0"), link(3, "eth1", SECOND, "igb")
+    texts_of_all = [
+        NEW_HANG.format(driver="igb", device=ONBOARD, name="eth0"),
+        NEW_HANG.format(driver="igb", device=SECOND, name="eth1"),
+        "br0: received packet on tap7 with own address as source address",
+        "nf_conntrack: nf_conntrack: table full, dropping packet",
+    ]
+    messages = list(map(message, texts_of_all))
+    functions = (function(), function(SECOND))
+    whole = KernelLog(messages, (inside, outside), functions)
+    assert whole.addresses == [ONBOARD, SECOND] and len(whole.entries) == 4
+    log = KernelLog(messages, (inside,), functions, only_links=True)
+    assert log.addresses == [ONBOARD]
+    assert texts(log.of_link(inside)) == texts_of_all[:1]
+    assert texts(log.others) == texts_of_all[3:]
+    assert texts(log.entries) == [texts_of_all[0], texts_of_all[3]]
+    assert not log.has(("own_address",)) and log.has(("connections_full",))
 
 
 @pytest.mark.parametrize("wording", [HANG, NEW_HANG])

@@ -22,11 +22,12 @@ from nictop.probe.records import (
     PciFunction,
     Queue,
     Thread,
+    Unreadable,
 )
 from nictop.report.place import place_text
 from tests.model.hosts import make_pci
 from tests.support.captured import captured_lines
-from tests.support.lines import hello, inventory, link
+from tests.support.lines import counters, hello, inventory, link
 from tests.support.rule_cases import CASES_DIRECTORY, base, host_facts
 
 BASES = sorted(path.stem for path in (CASES_DIRECTORY / "bases").glob("*.json"))
@@ -134,6 +135,46 @@ def test_a_tap_has_its_guest_and_the_cpus_of_its_threads() -> None:
     assert ThreadShare(0.0, 0.0, 5).cpu == 5
 
 
+@pytest.mark.parametrize(("vhost", "cost"), [(5, "CPU 5 on another node than the vCPUs"), (1, "")])
+def test_a_vhost_thread_far_from_the_vcpus_is_marked(vhost: int, cost: str) -> None:
+    """A tap has no node; what its packets are copied between has."""
+    tap = link(7, "tap100i0", kind="tun", details={"tun_type": "tap"})
+    guest = HostedGuest(
+        name="web1", kind="vm", product="qemu", state="running", vcpus=2, nics=(GuestNic(link=7),)
+    )
+    threads = (
+        Thread(1240, 1234, "vhost-1234", "vhost", "web1", (7,)),
+        Thread(1241, 1234, "CPU 0/KVM", "vcpu", "web1"),
+    )
+    snapshot = snapshot_of(links=(tap,), guests=(guest,), threads=threads)
+    for time in (1.0, 2.0):
+        snapshot = advance(snapshot, counters(time, {7: (0, 0)}))
+    assert snapshot.rates is not None
+    shares = {1240: ThreadShare(0.0, 0.0, vhost), 1241: ThreadShare(0.0, 0.0, 2)}
+    text = text_of(replace(snapshot, rates=replace(snapshot.rates, threads=shares)), tap)
+    assert "ran last on CPU 2 (node 0)" in text
+    assert (f"▲ {cost}" in text) if cost else ("▲" not in text)
+
+
+def test_without_interrupts_it_is_said_that_none_is_known() -> None:
+    """Their CPUs are not left out as if they did not matter."""
+    assert "interrupts  none known" in text_of(snapshot_of(FUNCTION))
+    why = Unreadable("failed", "not readable")
+    assert "interrupts  not readable" in text_of(
+        snapshot_of(FUNCTION, unreadable={"interrupts": why})
+    )
+    pending = snapshot_of(FUNCTION, pending=("interrupts",))
+    assert "interrupts  not read yet" in text_of(pending)
+
+
+def test_a_long_name_is_continued_over_the_whole_width() -> None:
+    long = replace(FUNCTION, device_name="82599ES 10-Gigabit SFI/SFP+ Network Connection")
+    lines = text_of(snapshot_of(long), cells=56).splitlines()
+    assert max(map(width, lines)) <= 56
+    assert lines[3].endswith("0000:03:00.0  82599ES 10-Gigabit SFI/SFP+")
+    assert lines[4].endswith("│ Network Connection · PCIe 8 GT/s ×8")
+
+
 def test_what_was_not_read_is_said() -> None:
     unread = replace(FUNCTION, numa_node=None, parent=None, link=None)
     text = text_of(snapshot_of(unread, interrupts=(interrupt(0, None),)))
@@ -157,4 +198,4 @@ def test_the_place_of_a_captured_guest() -> None:
     for line in captured_lines("igb-vfs-vmxnet3-virtio"):
         snapshot = advance(snapshot, line)
     nic = next(one for one in snapshot.links.values() if one.name == "ens224v1")
-    assert text_of(snapshot, nic, 78).splitlines()[-1].strip() == "└ ▸ens224v1  up, 1G full"
+    assert text_of(snapshot, nic, 78).splitlines()[-2].strip() == "└ ▸ens224v1  up, 1G full"

@@ -90,6 +90,15 @@ def test_link_change_updates_only_its_fields() -> None:
     assert before.links[4] is PF, "snapshots are immutable"
 
 
+def test_an_event_brings_the_number_of_carrier_changes() -> None:
+    """It stands beside state and MTU, which are said to be newer than the other values."""
+    lost = replace(change(101.0, 4, "wan", carrier=False), carrier_changes=9)
+    after = advance(snapshot_of(HELLO, inventory(100.0)), Line(link_change=lost))
+    assert after.links[4].carrier_changes == 9
+    of_old_probe = advance(after, Line(link_change=change(102.0, 4, "wan")))
+    assert of_old_probe.links[4].carrier_changes == 9
+
+
 def test_an_inventory_that_began_before_a_change_does_not_undo_it() -> None:
     changes = (
         change(100.1, 4, "wan"),

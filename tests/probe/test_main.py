@@ -26,7 +26,7 @@ from nictop.probe.inventory.child import MAX_INVENTORY_BYTES, InventoryChild
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.protocol import hello as first_words
 from nictop.probe.protocol.arguments import parse_options
-from nictop.probe.protocol.hello import hello
+from nictop.probe.protocol.hello import first_namespace, hello
 from nictop.probe.protocol.output import MAX_BACKLOG_BYTES, LineWriter
 from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
 from nictop.probe.protocol.schedule import Schedule
@@ -52,6 +52,29 @@ def test_constants_equal_those_of_the_records() -> None:
     assert first_words.PROTOCOL == records.PROTOCOL
     assert MAX_INVENTORY_BYTES == records.MAX_LINE_BYTES
     assert list(hello(1.0)) == list(records.Hello.__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("comm", "release", "inode"),
+    [
+        (b"kthreadd\n", "6.1.0-9-amd64", "that of kthreadd"),
+        (b"bash\n", "6.1.0-9-amd64", 0),
+        (None, "5.14.0-503.el9", 0),
+        (None, "6.18.44-fc", 0xEFFFFFF9),
+        (b"bash\n", "7.0.1", 0xEFFFFFF9),
+        (None, "strange", 0),
+    ],
+)
+def test_the_first_network_namespace_is_that_of_kthreadd(
+    tmp_path: Path, comm: bytes | None, release: str, inode: int | str
+) -> None:
+    namespace = tmp_path / "2" / "ns" / "net"
+    namespace.parent.mkdir(parents=True)
+    namespace.touch()
+    if comm is not None:
+        (tmp_path / "2" / "comm").write_bytes(comm)
+    wanted = namespace.stat().st_ino if isinstance(inode, str) else inode
+    assert first_namespace(str(tmp_path), release) == wanted
 
 
 def test_ticks_do_not_drift_and_missed_ones_are_skipped() -> None:

@@ -311,7 +311,7 @@ async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
     sent = host_items("a", 40)
     for host, item, moment in sent[:20]:
         recorder.record(host, item, moment)
-    await asyncio.to_thread(wait_for_frames, tmp_path / "r")
+    await recorder.flush()
     async with open_playback(tmp_path / "r") as one:
         one.playback.seek(one.playback.end)
         one.playback.play()
@@ -321,17 +321,9 @@ async def test_a_growing_file_is_followed(tmp_path: Path) -> None:
             recorder.record(host, item, moment)
         await recorder.close()
         one.advance_clock(60.0)
-        await one.until(lambda: one.playback.recording.refresh() or one.playback.recording.closed)
+        recording = one.playback.recording
+        # a slow machine reads what is new in several parts
+        await one.until(lambda: recording.closed or (recording.refresh() and recording.closed))
         assert one.playback.end > known
         one.advance_clock(60.0)
         await one.until(lambda: one.consumers[0].newest == sent[-1][2])
-
-
-def wait_for_frames(path: Path) -> None:
-    from tests.support.probe import wait_until
-
-    def has_counters() -> bool:
-        with Recording.open(str(path)) as recording:
-            return bool(recording.hosts) and bool(recording.counter_times("a", 0.0, 2000.0))
-
-    wait_until(has_counters)

@@ -41,6 +41,19 @@ def test_bytes_between_two_times(path: Path) -> None:
     assert parse_run(encode_run(found)) == found
 
 
+def test_rate_of_a_short_interval_is_that_between_its_readings(path: Path) -> None:
+    """Which are a second apart: their bytes are not those of 0.4 s."""
+    with Recording.open(str(path)) as recording:
+        found = interval_result(recording, 1004.2, 1004.6, host="a", nic="ens192", label="")
+    figures = found.result.workload
+    assert figures is not None and figures.chosen is not None
+    assert figures.seconds == pytest.approx(0.4) and figures.chosen.seconds == pytest.approx(1.0)
+    sent = figures.chosen.sent_bytes
+    assert sent and found.result.flows[0].goodput == pytest.approx(8 * sent)
+    printed = " ".join(text for _, text in result_sentences(found.result))
+    assert "over the 1.00 s between two readings" in printed and "by hand" not in printed
+
+
 @pytest.mark.parametrize(
     ("since", "until", "more", "message"),
     [
@@ -79,7 +92,7 @@ def test_command_line(
     words = ["traffic", str(path), "a", "--client-nic", "ens192", "--from", "+2.6", "--to", "+5.6"]
     assert main(words) == 0
     printed = " ".join(capsys.readouterr().out.split())
-    assert "measured 3.00 s: as it was chosen in the recording" in printed
+    assert "measured 3.00 s of a recording" in printed
     (stored,) = stored_runs(directory({"XDG_STATE_HOME": str(tmp_path / "state")})).results
     assert stored[1].result.plan.test == "manual"
 

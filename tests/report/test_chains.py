@@ -18,8 +18,10 @@ from nictop.report.facts.stream import HostLines
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
 from nictop.report.page import report_of
+from nictop.report.redaction.redaction import redact
 from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.rules.by_device import DeviceFindings
+from tests.model.test_pair_chain import GUESTS, TAPS, hypervisor
 from tests.support.rule_cases import base, host_facts
 
 CASE = "kvm-guest"
@@ -100,3 +102,30 @@ def test_bridges_and_taps_have_chains_in_json() -> None:
     }
     assert found["vmbr0"][:3] == ["name", "ports", "vlan"]
     assert found["tap100i0"] == ["name", "link", "port", "guest", "load"]
+
+
+def test_what_is_between_two_hosts_is_in_all_forms() -> None:
+    snapshots = (*GUESTS, hypervisor(*TAPS))
+    answers: tuple[Answer, ...] = tuple((one, RatesWindow()) for one in snapshots)
+    hops = ("vm1 eth3", "pve tap11", "bridge vmbr0", "pve tap12", "vm2 eth3")
+    (pair,) = json.loads(hosts_json(answers))["pairs"]
+    assert tuple(pair["hops"]) == hops and pair["is_whole"] and pair["is_up"]
+    assert (pair["host"], pair["other_host"], pair["other_nic"]) == ("vm1", "vm2", "eth3")
+    between = f"to vm2 eth3: {' – '.join(hops)}"
+    report = report_of(answers, wall=0.0)
+    assert between in hosts_text(answers, 200)
+    assert between in markdown_page(report) and between in unescape(html_page(report))
+
+
+def test_of_one_host_nothing_is_said_of_others(host: HostFacts) -> None:
+    answers: tuple[Answer, ...] = ((host.snapshot, RatesWindow()),)
+    assert json.loads(hosts_json(answers))["pairs"] == []
+    assert "Other hosts" not in hosts_text(answers, 120)
+
+
+def test_a_redacted_report_has_the_aliases_of_what_is_between_hosts() -> None:
+    snapshots = (*GUESTS, hypervisor(*TAPS))
+    answers: tuple[Answer, ...] = tuple((one, RatesWindow()) for one in snapshots)
+    hidden, *_ = redact(answers, ())
+    text = markdown_page(report_of(hidden, wall=0.0))
+    assert " – bridge vmbr0 – " in text and "vm2" not in text

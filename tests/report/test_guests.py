@@ -12,7 +12,7 @@ import pytest
 
 from nictop.cli.main import main
 from nictop.hosts.observe import Answer, Unreachable
-from nictop.model.guests.agents import AgentFacts, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, guest_key
 from nictop.model.window import RatesWindow
 from nictop.probe.records import HostedGuest, Line
 from nictop.report.facts.guests import (
@@ -126,10 +126,11 @@ def test_a_host_that_cannot_be_reached_is_exit_code_3(
 
 
 def test_what_agents_tell_is_printed() -> None:
-    told = {"pve": {guest_key(WEB1): AgentFacts("Windows Server 2022", cpus=4, is_windows=True)}}
-    text = guests_text(answers(), 200, told)
+    told = {guest_key(WEB1): AgentFacts("Windows Server 2022", cpus=4, is_windows=True)}
+    found = ((replace(hypervisor(), agents=told), RatesWindow()),)
+    text = guests_text(found, 200)
     assert "web1           agent: Windows Server 2022 · 4 CPUs · cannot be watched: Windows" in text
-    (host,) = json.loads(guests_json(answers(), told))["hosts"]
+    (host,) = json.loads(guests_json(found))["hosts"]
     agents = {guest["name"]: guest["agent"] for guest in host["guests"]}
     assert agents["web1"]["system"] == "Windows Server 2022" and agents["db1"] is None
     assert "GuestAgentFacts" in json.loads(guests_schema())["$defs"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.chain import STEPS
+from nictop.model.devices.tree import device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
@@ -23,12 +24,22 @@ from nictop.probe.records import (
 )
 from nictop.report.chain import chain_text
 from nictop.rules import RULES, HostFacts, diagnose
-from nictop.rules.chain import ChainStep, first_problem, nic_chain
+from nictop.rules.by_device import device_findings, findings_of
+from nictop.rules.chain import (
+    ChainStep,
+    Nic,
+    first_problem,
+    has_chain,
+    nic_chain,
+    nic_chains,
+)
 from tests.model.hosts import make_pci
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
+from tests.support.rule_cases import CASES_DIRECTORY, base, host_facts
 from tests.support.stages import recorded_hosts
 
+BASES = CASES_DIRECTORY / "bases"
 NIC = link(2, "ens224", bus="pci")
 ADDRESS = Address("ipv4", "192.0.2.9", 24, "global", ())
 ROUTE = DefaultRoute("ipv4", "192.0.2.1", 100, 254)
@@ -85,6 +96,14 @@ def test_a_gateway_is_what_its_neighbour_entry_says(nud_state: str, state: str, 
     nic = replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,))
     chain = chain_of(nic, neighbours=(Neighbour(2, "192.0.2.1", nud_state),))
     assert (chain["gateway"].state, chain["gateway"].text) == (state, text)
+
+
+@pytest.mark.parametrize("lost", [{"carrier": False}, {"flags": 0, "carrier": None}])
+def test_who_answered_before_the_carrier_went_does_not_now(lost: dict[str, object]) -> None:
+    """An event has the carrier; the neighbours are read some seconds later."""
+    nic = replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,), **lost)  # type: ignore[arg-type]
+    chain = chain_of(nic, neighbours=(Neighbour(2, "192.0.2.1", "reachable"),))
+    assert {chain[step].state for step in ("gateway", "peers")} == {"waits"}
 
 
 def test_a_nic_without_default_route_has_no_gateway_to_ask() -> None:
@@ -155,6 +174,21 @@ def test_a_function_whose_interface_came_or_went_is_not_known() -> None:
     assert nic_chain(None, unbound, bound, (), is_checked=True)[1].state == "unknown"
 
 
+def test_a_reading_that_was_begun_before_the_driver_was_unbound_does_not_tell_it() -> None:
+    """It read the devices before, and the links after."""
+    function = make_pci("0000:02:00.0", driver="igb")
+    nic = replace(NIC, pci_address=function.address)
+    gone = LinkChange(2.0, 2, True, "ens224", "down", False, 0, 1500)
+    unbound = advance(snapshot_of(nic, pci=(function,)), Line(link_change=gone))
+    assert unbound.inventory is not None
+    late = replace(unbound.inventory, time=1.5, links=())
+    after = advance(unbound, Line(inventory=late))
+    assert nic_chain(None, function, after, (), is_checked=True)[1].state == "unknown"
+    newer = replace(late, time=2.5, pci=(replace(function, driver=None),))
+    read = advance(after, Line(inventory=newer))
+    assert nic_chain(None, read.pci[0], read, (), is_checked=True)[1].state == "failed"
+
+
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("cells", [59, 79, 118, 198])
 def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs) -> None:
@@ -182,6 +216,38 @@ def test_the_chains_of_recorded_nics_fit_in_two_lines(cells: int, glyphs: Glyphs
             assert max(map(width, lines)) <= cells
             assert glyphs is UNICODE or all(line.isascii() for line in lines)
     assert seen >= {"passed", "unknown", "none", "waits", "finding"}
+
+
+@pytest.mark.parametrize("cells", [43, 59, 79])
+def test_what_is_wrong_has_its_whole_text_where_there_is_room(cells: int) -> None:
+    """Other texts are left out for it, and none is wider than its line."""
+    nic = replace(NIC, addresses=(ADDRESS,))
+    said = finding(rule="mtu_differs_in_one_subnet", title="MTU 9000, but 1500 at vm2 ens3")
+    snapshot = snapshot_of(nic)
+    lines = chain_text(nic_chain(nic, None, snapshot, [said], is_checked=True), cells)
+    assert any(said.title in line for line in lines), lines
+    assert max(map(width, lines)) <= cells
+    assert all("192.0.2.9/24" in line for line in lines if "192." in line)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in BASES.glob("*.json")))
+@pytest.mark.parametrize("is_checked", [True, False])
+def test_all_chains_at_once_are_those_of_each(name: str, is_checked: bool) -> None:
+    host = host_facts({"name": "vm", **base(name)})
+    findings = device_findings(diagnose([host]), "vm")
+    for snapshot in (host.snapshot, with_unread_sources(host.snapshot)):
+        rows = list(filter(has_chain, device_tree(snapshot)))
+        nics = [Nic(row.link, row.pci, findings_of(row, findings)) for row in rows]
+        one_by_one = [nic_chain(*nic[:2], snapshot, nic[2], is_checked=is_checked) for nic in nics]
+        assert nic_chains(nics, snapshot, is_checked=is_checked) == one_by_one
+
+
+def with_unread_sources(snapshot: Snapshot) -> Snapshot:
+    """Its addresses, its managers and its LLDP neighbours were not read."""
+    assert snapshot.inventory is not None
+    why = Unreadable("failed", "did not answer")
+    unreadable = dict.fromkeys(("networkmanager", "addresses", "lldp"), why)
+    return replace(snapshot, inventory=replace(snapshot.inventory, unreadable=unreadable))
 
 
 def test_a_name_is_not_obeyed() -> None:
@@ -233,3 +299,16 @@ def test_no_check_waits_for_an_unread_nic_or_reports_it() -> None:
     after = advance(before, Line(link_change=new))
     known, found = diagnose((HostFacts(before),)), diagnose((HostFacts(after),))
     assert (found.findings, found.skipped) == (known.findings, known.skipped)
+
+
+@pytest.mark.parametrize("cells", [44, 78])
+def test_why_a_source_was_not_read_is_seen_in_a_narrow_panel(cells: int) -> None:
+    told = "NetworkManager did not answer: timed out"
+    snapshot = snapshot_of(
+        replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,)),
+        unreadable={"networkmanager": Unreadable("failed", told)},
+    )
+    (nic,) = snapshot.links.values()
+    lines = chain_text(nic_chain(nic, None, snapshot, (), is_checked=True), cells)
+    assert "profile ? timed out" in " ".join(lines), lines
+    assert all(width(line) <= cells for line in lines)

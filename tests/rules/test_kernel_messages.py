@@ -21,6 +21,7 @@ from nictop.probe.inventory.machine.kernel_log import select
 from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
 from nictop.probe.inventory.machine.message_table import ANY, LOG_DAEMON, PCI, TABLE, UDEV, Known
 from nictop.rules import RULES, Finding, diagnose
+from tests.support.findings import host_of_case
 from tests.support.rule_cases import host_facts, merge_patch
 
 LINES = (Path(__file__).parents[1] / "data" / "kernel_messages.tsv").read_text().splitlines()
@@ -470,3 +471,15 @@ def test_a_later_reading_of_the_same_messages_says_the_same() -> None:
     (finding,) = earlier.findings
     assert (finding.rule, finding) == ("carrier_flaps", later.findings[0])
     assert "2027-01-15 07:55:00 UTC" in repr(finding.evidence)
+
+
+@pytest.mark.parametrize("rule", ["connection_table_overflows", "neighbour_table_overflows"])
+def test_a_full_table_may_be_that_of_another_network_namespace(rule: str) -> None:
+    """Where that of this one was not read, only a message that does not name it says so."""
+    for namespace, is_found in ((0, True), (1, True), (2, False)):
+        host = host_of_case("link", rule)
+        host["settings"] = host.get("settings", {}) | {"tables": {}}
+        spaces = {"network_namespace": namespace, "first_namespace": 1}
+        host["hello"] = host.get("hello", {}) | spaces
+        found = {finding.rule for finding in diagnose([host_facts(host)]).findings}
+        assert (rule in found) is is_found, namespace

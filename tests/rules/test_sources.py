@@ -211,15 +211,17 @@ def test_a_rule_without_a_source_is_skipped(
     for host in case["hosts"]:
         lines = probe_lines(host)
         assert lines[0].hello is not None
-        hosts.append((lines, complete(host).get("name", lines[0].hello.hostname)))
-    before, _ = outcomes(rule, [host_facts_after(lines, name) for lines, name in hosts])
+        whole = complete(host)
+        name = whole.get("name", lines[0].hello.hostname)
+        hosts.append((lines, name, whole.get("agents", ())))
+    before, _ = outcomes(rule, [host_facts_after(*one) for one in hosts])
     assert before
     for source in sources:
         cut = without(source)
-        left = [(cut_lines(lines, cut), name) for lines, name in hosts]
+        left = [(cut_lines(lines, cut), name, agents) for lines, name, agents in hosts]
         if left == hosts:  # the source is not in the inventory
             continue
-        after, skipped = outcomes(rule, [host_facts_after(lines, name) for lines, name in left])
+        after, skipped = outcomes(rule, [host_facts_after(*one) for one in left])
         assert not after - before, f"without {source} it is invented: {after - before}"
         lost = before - after
         assert not lost or skipped, f"without {source} it is silent about {lost}"

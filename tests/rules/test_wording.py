@@ -14,6 +14,7 @@ from nictop.model.facts import clean, width
 from nictop.model.snapshot import SINCE_ITS_CHANGE
 from nictop.model.text.glyphs import ASCII
 from nictop.probe.records import Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import RULES, Diagnosis, Fix, HostFacts, Skipped, diagnose
 from nictop.rules.fixes.commands import Command, command, stored_line
 from nictop.rules.wording import (
@@ -228,6 +229,20 @@ def test_checks_passed_only_of_hosts_that_were_read() -> None:
         "Not read, so not checked: vm2.",
         "Skipped: needs root",
     ]
+
+
+def test_checks_that_wait_for_a_reading_were_not_passed_over() -> None:
+    """Before the rest of the inventory has come: neither "skipped", nor "all that ran passed"."""
+    number = len(RULES)
+    pending = Skipped("a_rule", "vm1", "", f"NetworkManager (D-Bus): {NOT_READ_YET}")
+    waiting = Diagnosis((), (pending,), ("vm1",))
+    assert checks_text(waiting) == f"{number - 1} of {number} checks ran, 1 waiting"
+    assert passed_texts(waiting, key="o") == [
+        "The checks that could run so far passed; the others wait for what is being read.",
+        f"Waiting for: NetworkManager (D-Bus): {NOT_READ_YET}",
+    ]
+    both = Diagnosis((), (pending, Skipped("b_rule", "vm1", "", "needs root")), ("vm1",))
+    assert checks_text(both) == f"{number - 2} of {number} checks ran, 2 waiting or skipped"
 
 
 def test_places_name_the_host_and_the_persistence() -> None:

@@ -22,6 +22,8 @@ merged, ``null`` removes, anything else replaces (JSON merge patch).
                                               (links by ifindex there)
     guests [{..., "nics": [{"link": "tap0", ...}]}]
                                               HostedGuest, GuestNic; links by name
+    agents [{"guest": "web1", "interfaces": [...]}]
+                                              AgentFacts of these guests, at the end
     before [{...}]                            earlier states: each is merged into the host, and was
                                               its inventory
     filters {"chains": {"ip filter FORWARD": {"policy": "drop", "rules": ["in br0 accept 12"]}}},
@@ -45,7 +47,10 @@ from typing import Any
 
 import msgspec
 
+from nictop.model.guests.agent_facts import AgentFacts, AgentsTold, guest_key
+from nictop.model.guests.table import hosted_guests
 from nictop.model.snapshot import Snapshot, advance, with_state
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import (
     CHANNEL_COUNTERS,
     CPU_TIMES,
@@ -158,17 +163,34 @@ def host_facts(host: dict[str, Any]) -> HostFacts:
     lines = probe_lines(host)
     hello = lines[0].hello
     assert hello is not None
-    return host_facts_after(lines, complete(host).get("name", hello.hostname))
+    whole = complete(host)
+    return host_facts_after(lines, whole.get("name", hello.hostname), whole.get("agents", ()))
 
 
-def host_facts_after(lines: Iterable[Line], name: str) -> HostFacts:
-    """The host of that name after these lines."""
+def agents_of(agents: Iterable[dict[str, Any]], snapshot: Snapshot) -> AgentsTold:
+    """What the agents of the guests with these names have told."""
+    guests = {guest.name: guest for guest in hosted_guests(snapshot)}
+    told = {}
+    for one in agents:
+        guest = guests.get(one["guest"])
+        if guest is not None:
+            fields = {key: value for key, value in one.items() if key != "guest"}
+            told[guest_key(guest)] = msgspec.convert(fields, AgentFacts)
+    return told
+
+
+def host_facts_after(
+    lines: Iterable[Line], name: str, agents: Iterable[dict[str, Any]] = ()
+) -> HostFacts:
+    """The host of that name after these lines; `agents`: as in a case."""
     snapshot = with_state(Snapshot.empty(name), "live", "")
     window: deque[Any] = deque(maxlen=60)
     for line in lines:
         snapshot = advance(snapshot, line)
         if line.counters is not None and snapshot.rates is not None:
             window.append(snapshot.rates)
+    if agents:
+        snapshot = replace(snapshot, agents=agents_of(agents, snapshot))
     return HostFacts(snapshot, tuple(window))
 
 

@@ -230,7 +230,7 @@ async def test_client_of_another_address(both: Pair) -> None:
 async def test_translated_client_is_named(both: Pair) -> None:
     watched = Watched(both, plan(both, 5329, wait=3), lambda words: [*words, "-B", OTHER])
     result = await watched.result()
-    assert result.failure is not None and "1 other connection: " in result.failure.sentence
+    assert result.failure is not None and "; 1 connection: " in result.failure.sentence
     assert f"if {OTHER} is the client (NAT), name it by that address" in result.failure.sentence
 
 
@@ -261,6 +261,25 @@ class GoesAway(Watched):
         if isinstance(event, IntervalMeasured):
             with suppress(ProcessLookupError):
                 os.killpg(self.programs[-1].pid, self.number)
+
+
+class GoesAtOnce(GoesAway):
+    """As soon as it has connected; it may have sent much until then."""
+
+    def on_event(self, running: Run, event: object) -> None:
+        if isinstance(event, Stage) and event.sentence.endswith("has connected"):
+            with suppress(ProcessLookupError):
+                os.killpg(self.programs[-1].pid, self.number)
+
+
+async def test_client_that_goes_within_its_first_interval(both: Pair) -> None:
+    """It is not said to have sent nothing."""
+    watched = GoesAtOnce(both, plan(both, 5332, wait=5, interval=5.0), exactly)
+    result = await watched.result()
+    assert result.failure is not None and result.failure.kind == "timeout"
+    said = f"; 1 connection: the client of {CLIENT} has ended within its first interval"
+    assert said in result.failure.sentence
+    assert f"no client of {CLIENT} was measured at {SERVER} port 5332" in result.failure.sentence
 
 
 class IsInterrupted(GoesAway):

@@ -57,6 +57,17 @@ async def test_between_two_hosts(both: Pair) -> None:
     assert result.sockets and result.facts["client ntttcp"].startswith("NTTTCP for Linux")
 
 
+async def test_next_port_is_used_if_another_program_has_one(both: Pair) -> None:
+    """ntttcp does not end, but says that it cannot bind."""
+    with typed(both.server, ["iperf3", "-s", "-B", SERVER, "-p", "5451"]):
+        wait_until(lambda: both.server.run(["ss", "-Hltn", "sport = 5451"]), pause=0.05)
+        plan = both.plan(generator="ntttcp", time=1, port=5451)
+        result = await result_of(both, plan)
+    assert result.failure is None, result.failure
+    assert result.plan.port == 5452
+    assert "ntttcp" not in both.server.run(["ss", "-Hltnp"])
+
+
 async def test_sender_that_somebody_starts(both: Pair) -> None:
     foreign = Endpoint(CLIENT, None, CLIENT)
     plan = RunPlan(
@@ -123,6 +134,7 @@ async def test_what_is_to_run_there_is_said_before(both: Pair) -> None:
     request = RunRequest("a", SERVER, foreign=True, generator="ntttcp", time=1)
     experiment = await prepare_experiment(request, both.hosts)
     assert any(f"start on {SERVER} before each run: ntttcp -r " in n for n in experiment.notes)
+    assert not any("iperf3" in note for note in experiment.notes)
 
 
 async def test_option_that_it_does_not_have(both: Pair) -> None:

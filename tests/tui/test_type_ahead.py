@@ -14,6 +14,7 @@ from nictop.rules import Diagnosis, Fix
 from nictop.rules.fixes.commands import command
 from nictop.tui import type_ahead
 from nictop.tui.textual_private import name_of_character
+from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.dialogs import dialog_text
 from tests.support.findings import finding
 from tests.support.lines import counters, hello, inventory, link
@@ -93,3 +94,31 @@ async def test_keys_are_handled_though_what_had_each_of_them_never_answers(
         await wait_until(
             screen, lambda: bool(screen.app.screen.query_one("#finding-column").is_on_screen)
         )
+
+
+def scrolled(screen: Screen) -> int:
+    """Lines, of all that is on the screen."""
+    return sum(view.scroll_offset.y for view in screen.app.screen.query(LineWidget))
+
+
+@pytest.mark.parametrize("opened", ["1", "1 enter", "2", "4", "?"])
+async def test_a_page_key_that_is_pressed_twice_scrolls_two_pages(opened: str) -> None:
+    """Before the first page is drawn."""
+    async with live_screen((80, 14)) as screen:
+        long = " ".join(f"word{number}" for number in range(400))
+        nic = link(2, "ens192", bus="pci")
+        await screen.receive(hello(), inventory(nic), counters(1.0, {2: (0, 0)}))
+        one = replace(finding(subject="ens192", why=long), ifindex=2)
+        await screen.show_diagnosis(Diagnosis((one,), ()))
+        await at_once(screen, *opened.split())
+        await screen.press("pagedown")
+        first = scrolled(screen)
+        await screen.press("pagedown")
+        both = scrolled(screen)
+        await screen.press("pageup", "pageup")
+        assert scrolled(screen) == 0
+        await at_once(screen, "pagedown", "pagedown")
+        assert scrolled(screen) == both
+        await at_once(screen, "pageup", "pagedown", "pageup", "pageup")
+        assert scrolled(screen) == 0
+        assert both > first > 0 or opened == "2", "there is more than a page"

@@ -15,6 +15,11 @@ def test_factor_of_what_a_host_took(seconds: float, factor: float) -> None:
     assert time_factor(seconds, 10.0) == pytest.approx(factor)
 
 
+def test_limits_that_follow_are_short_in_a_message() -> None:
+    factor = time_factor(3.8974, 10.0)
+    assert factor == 1.6 and f"{15.0 * factor:g} s" == "24 s"
+
+
 def test_the_slowest_thing_counts() -> None:
     slowness = Slowness()
     slowness.note(0.1, 10.0)

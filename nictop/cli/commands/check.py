@@ -14,7 +14,13 @@ from nictop.cli.arguments import (
     watch_seconds,
 )
 from nictop.cli.explain import explain
-from nictop.cli.hosts import add_lldp_option, add_time_option, observe_hosts, reached_hosts
+from nictop.cli.hosts import (
+    add_agents_option,
+    add_lldp_option,
+    add_time_option,
+    observe_hosts,
+    reached_hosts,
+)
 from nictop.errors import HostUnreachable
 
 EXIT_FINDINGS = 1
@@ -65,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         ),
     )
     add_lldp_option(parser)
+    add_agents_option(parser)
     parser.add_argument(
         "--skipped", action="store_true", help="list skipped checks with the reason"
     )

@@ -220,19 +220,22 @@ def _recorded(path: str, time: str | None, wanted: str) -> State:
     )
 
 
-def _labels(states: Sequence[State]) -> list[str]:
-    """Of both sides: the hosts; of recorded ones the time, unless it is the same for both."""
+def _labels(words: Sequence[tuple[str, str]], states: Sequence[State]) -> list[str]:
+    """Of both sides: the hosts; of recorded ones the time, unless it is the same for both. The time
+    alone if nothing else differs."""
     from nictop.model.snapshot import recorded_age_text
     from nictop.model.text.words import recorded_text
 
     snapshots = [snapshot for snapshot, _ in states]
     is_one_host = len({snapshot.host for snapshot in snapshots}) == 1
     is_one_time = len({snapshot.recorded_at for snapshot in snapshots}) == 1
+    are_two_nics = len({nic for _, nic in words}) > 1
+    has_time = not is_one_time or (is_one_host and not are_two_nics)
     labels = []
     for snapshot in snapshots:
         no_data = recorded_age_text(snapshot)
         time = ""
-        if snapshot.recorded_at is not None and (is_one_host or not is_one_time):
+        if snapshot.recorded_at is not None and has_time:
             time, no_data = recorded_text(snapshot.recorded_at, no_data), ""
         host = "" if time and is_one_host else snapshot.host
         labels.append(" · ".join(part for part in (host, time, no_data) if part))
@@ -256,7 +259,7 @@ def _sides_of(words: Sequence[tuple[str, str]], states: Sequence[State]) -> list
         diagnoses = [diagnose(hosts)] * 2
     else:
         diagnoses = [diagnose([host]) for host in hosts]
-    labels = _labels(states)
+    labels = _labels(words, states)
     sides = []
     for (_, nic), host, diagnosis, label in zip(words, hosts, diagnoses, labels, strict=True):
         sides.append(Side(f"{label}:{nic}" if nic else label, host.snapshot, diagnosis, nic))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from nictop.cli import output
 from nictop.cli.arguments import (
@@ -12,12 +10,8 @@ from nictop.cli.arguments import (
     add_hosts,
     add_schema_option,
 )
-from nictop.cli.hosts import add_time_option, observe_hosts, reached_hosts, recording_path
-from nictop.errors import HostUnreachable, NictopError
-
-if TYPE_CHECKING:
-    from nictop.hosts.observe import Step
-    from nictop.model.guests.agents import AgentsTold
+from nictop.cli.hosts import add_agents_option, add_time_option, observe_hosts, reached_hosts
+from nictop.errors import HostUnreachable
 
 GUESTS_SECONDS = 1.0
 """Of the rates."""
@@ -47,12 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
     add_hosts(parser)
     add_time_option(parser)
-    parser.add_argument(
-        "--ask-agents",
-        action="store_true",
-        help="also ask the QEMU guest agent of each running virtual machine for system, CPUs, "
-        "interfaces and addresses; nothing is started in a guest",
-    )
+    add_agents_option(parser)
     add_format_option(parser, "text", "json")
     add_schema_option(parser)
 
@@ -62,13 +51,7 @@ def run(options: argparse.Namespace) -> int:
         from nictop.report.facts import guests
 
         return output.write(guests.guests_schema())
-    told: dict[str, AgentsTold] = {}
-    found = observe_hosts(
-        options,
-        GUESTS_SECONDS,
-        modules=("nictop.report.facts.guests",),
-        last=_last_steps(options, told),
-    )
+    found = observe_hosts(options, GUESTS_SECONDS, modules=("nictop.report.facts.guests",))
     from nictop.hosts.observe import with_window_rates
     from nictop.report.facts import guests
     from nictop.report.facts.hosts import unreachable_hosts
@@ -77,20 +60,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.hosts:
         reached_hosts(found)
     if options.format == "json":
-        output.write(guests.guests_json(found, told))
+        output.write(guests.guests_json(found))
     else:
-        output.write_text(guests.guests_text(found, output.terminal_columns(), told), options)
+        output.write_text(guests.guests_text(found, output.terminal_columns()), options)
     return HostUnreachable.exit_code if unreachable_hosts(found) else 0
-
-
-def _last_steps(
-    options: argparse.Namespace, told: dict[str, AgentsTold]
-) -> Sequence[Callable[[], Step]]:
-    """`told`: what the agents tell is added to it. Raises NictopError for a recording."""
-    if not options.ask_agents:
-        return ()
-    if recording_path(options) is not None:
-        raise NictopError("--ask-agents asks the guests of live hosts, not of a recording")
-    from nictop.hosts.agents import AskAgents
-
-    return (lambda: AskAgents(told),)

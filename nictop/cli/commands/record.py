@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 MIN_RECORD_SECONDS, MAX_RECORD_SECONDS = 1.0, 31 * 86400.0
 PROGRESS_SECONDS = 1.0
 """Seconds between two updates of the progress line."""
+UNSEEN_SECONDS = 5.0
+"""The same where nobody sees it: whether the recorder has failed is looked at so often."""
 FIRST_READING_SECONDS = 90.0
 """With --time: seconds that a host which is not lost may take for its first reading, as for other
 commands (`nictop.hosts.observe.HOSTS_TIMEOUT`)."""
@@ -200,6 +202,7 @@ class _RecordingRun:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)
+        pause = PROGRESS_SECONDS if self._progress.is_terminal else UNSEEN_SECONDS
         begin = loop.time()
         tasks = [asyncio.ensure_future(self._follow(source)) for source in self._sources]
         end = asyncio.ensure_future(_all(tasks))
@@ -211,7 +214,7 @@ class _RecordingRun:
                 if left <= 0:
                     break
                 self._progress.show(self._progress_text())
-                await self._wait(min(PROGRESS_SECONDS, left), end)
+                await self._wait(min(pause, left), end)
         finally:
             await asyncio.gather(*(source.close() for source in self._sources))
             await asyncio.gather(end, return_exceptions=True)

@@ -85,7 +85,7 @@ class _Measured:
             return
         if isinstance(event, ExperimentPrepared):
             self.experiment = event.experiment
-            self._progress = ProgressLines(event.experiment)
+            self._progress = ProgressLines(event.experiment, has_terminal=is_terminal(sys.stdin))
             return
         if isinstance(event, StepEnded):
             self.runs.append(event.run)

@@ -41,15 +41,18 @@ HOW_IT_ENDS = {
     "workload": "Ctrl-C ends the command and all processes that it started",
     "manual": "Enter or Ctrl-C ends it",
 }
+WITHOUT_TERMINAL = {**HOW_IT_ENDS, "manual": "Ctrl-C (SIGINT) or SIGTERM ends it"}
+"""The same if standard input is no terminal, and no key can be pressed."""
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
 """Stages that are printed for the first run only."""
 
 
 class ProgressLines:
-    """Lines for the events of one experiment, in order."""
+    """Lines for the events of one experiment, in order. `has_terminal`: standard input is one."""
 
-    def __init__(self, experiment: Experiment) -> None:
+    def __init__(self, experiment: Experiment, *, has_terminal: bool = True) -> None:
         self._several = len(experiment.steps) > 1
+        self._has_terminal = has_terminal
         self._number = 1
         self._plan: RunPlan | None = None
         self._before: dict[int, int] = {}
@@ -130,7 +133,8 @@ class ProgressLines:
         if event.number == 1 and plan.is_of_one_host:
             nic = endpoint_text(plan.client, None)
             yield f"on {nic}: {workload_plan_text(plan)}"
-            yield f"  at most {whole_seconds(plan.time)}; {HOW_IT_ENDS[plan.test]}"
+            how = HOW_IT_ENDS if self._has_terminal else WITHOUT_TERMINAL
+            yield f"  at most {whole_seconds(plan.time)}; {how[plan.test]}"
         elif event.number == 1:
             first, arrow, second = plan.drawn_ends
             way = ("between", "and") if arrow == "↔" else ("from", "to")

@@ -43,6 +43,12 @@ class NoNeighbour:
     text: str
 
 
+NO_LINK = NoNeighbour("down", "no link")
+IS_VF = NoNeighbour("vf", "VF: LLDP frames reach the PF only")
+IS_VIRTUAL = NoNeighbour("virtual", "virtual switches do not forward LLDP unless configured")
+NO_SERVICE = NoNeighbour("off", "no service receives LLDP; nictop show --lldp listens")
+
+
 def neighbours(link: Link, snapshot: Snapshot) -> tuple[LldpNeighbour, ...]:
     """Every neighbour of a netdev, once: of equal ones, that with most values."""
     known: list[LldpNeighbour] = []
@@ -198,27 +204,26 @@ def why_no_neighbour(link: Link, snapshot: Snapshot) -> NoNeighbour:
         return _not_received(heard, f"cannot listen: {absence_reason(heard, None)}")
     is_silent = link.ifindex in snapshot.listened
     if is_virtual_nic(link):
-        text = "virtual switches do not forward LLDP unless configured"
         if is_silent:
-            text = f"nothing received; {text}"
-        return NoNeighbour("virtual", text)
+            return NoNeighbour("virtual", f"nothing received; {IS_VIRTUAL.text}")
+        return IS_VIRTUAL
     services = receivers(link, snapshot)
     if is_silent or services:
         return NoNeighbour("silent", f"nothing received by {', '.join(services) or 'listening'}")
     why = unreadable_sources(snapshot).get("lldp")
     if why is not None:
         return _not_received(why, absence_reason(why, None))
-    return NoNeighbour("off", "no service receives LLDP; nictop show --lldp listens")
+    return NO_SERVICE
 
 
 def _obstacle(link: Link, snapshot: Snapshot) -> NoNeighbour | None:
     """Why no frame of a neighbour comes to the host, whoever receives; None: it may."""
     if not has_carrier(link):
-        return NoNeighbour("down", "no link")
+        return NO_LINK
     if snapshot.inventory is not None and is_virtual_function(
         link, functions_of_inventory(snapshot.inventory)
     ):
-        return NoNeighbour("vf", "VF: LLDP frames reach the PF only")
+        return IS_VF
     flag = firmware_flag(link)
     if flag is not None:
         return NoNeighbour("firmware", f"the firmware keeps LLDP frames (private flag {flag[0]})")

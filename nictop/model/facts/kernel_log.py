@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.kernel_log import Logged, since
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_other_namespace
 from nictop.model.text.words import dim_if
 from nictop.model.time_axis import short_event_time_text
 from nictop.probe.records import Inventory, Link, PciFunction
@@ -22,6 +22,8 @@ HARMLESS = frozenset(
 
 
 TITLE = "Kernel log: selected messages (UTC)"
+OF_MACHINE_TITLE = "Kernel log of the whole machine: selected messages (UTC)"
+"""Of a network namespace: the log is one for all."""
 
 
 def kernel_log_section(
@@ -40,7 +42,8 @@ def kernel_log_section(
 
 def other_messages_section(snapshot: Snapshot) -> tuple[Section, ...]:
     """Messages about no NIC of this host: tables, devices that are gone."""
-    return section(TITLE, _facts(snapshot.kernel_log.others, snapshot))
+    title = OF_MACHINE_TITLE if is_other_namespace(snapshot) else TITLE
+    return section(title, _facts(snapshot.kernel_log.others, snapshot))
 
 
 def _facts(

@@ -18,6 +18,7 @@ from nictop.model.managers.profile_match import (
     ProfileMatches,
     is_generated_default,
     is_in_memory,
+    profile_matches,
 )
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import Tone, absence_reason, count_noun, is_esxi, warn_if
@@ -45,8 +46,9 @@ def profile_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
         return ()
     if inventory is None or is_unread_link(link):
         return section("Manager", [PENDING_FACT])
-    matches = ProfileMatches(snapshot)
-    manager = link_manager(link, inventory, LinkConfiguration(inventory))
+    matches = profile_matches(snapshot)
+    configuration = snapshot.configuration or LinkConfiguration(inventory)
+    manager = link_manager(link, inventory, configuration)
     active = matches.active(link)
     active_facts: list[Fact] = []
     if active is not None:
@@ -66,7 +68,7 @@ def host_profile_sections(snapshot: Snapshot) -> tuple[Section, ...]:
         return ()
     if inventory is None:
         return section("Network managers", [PENDING_FACT])
-    matches = ProfileMatches(snapshot)
+    matches = profile_matches(snapshot)
     return (
         *section("Network managers", list(_managers(inventory, matches))),
         *section("Profiles without a device", list(_unusable_profiles(matches))),

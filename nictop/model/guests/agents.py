@@ -1,67 +1,16 @@
 """What the guest agents tell of guests: also of those that cannot be watched (Windows; an agent
 that forbids guest-exec).
 
-Reads nothing. An agent is asked on request only, so this is not part of a snapshot.
+Reads nothing. An agent is asked on request only: `Snapshot.agents` is what was told the last time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface
 from nictop.model.text.words import count_noun
-from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import HostedGuest
 
 AGENT_SOURCE = "guest agent"
 MAX_SHOWN_INTERFACES, MAX_SHOWN_ADDRESSES = 8, 4
-
-
-@dataclass(frozen=True)
-class AgentInterface:
-    """guest-network-get-interfaces"""
-
-    name: str
-    mac: str
-    """Lower case; "": not told."""
-    addresses: tuple[str, ...]
-    """``192.0.2.5/24``"""
-
-
-@dataclass(frozen=True)
-class AgentFacts:
-    """What the agent of one guest told, or why it told nothing."""
-
-    system: str = ""
-    """guest-get-osinfo: pretty-name."""
-    kernel: str = ""
-    """guest-get-osinfo: kernel-release."""
-    cpus: int | None = None
-    """Online ones, guest-get-vcpus; None: not told."""
-    is_windows: bool = False
-    forbidden: tuple[str, ...] = ()
-    """Commands that a probe would need, and that it does not allow (guest-info)."""
-    interfaces: tuple[AgentInterface, ...] = ()
-    why: str = ""
-    """Why nothing is known; "": it answered."""
-    asked_at: float | None = None
-    """Seconds since the epoch, by the clock of this machine."""
-
-    def addresses_of(self, mac: str | None) -> tuple[str, ...]:
-        """Those of the interface with this MAC address."""
-        found: list[str] = []
-        for interface in self.interfaces:
-            if mac and interface.mac == mac:
-                found += interface.addresses
-        return tuple(found)
-
-
-GuestKey = tuple[str, str, str]
-AgentsTold = Mapping[GuestKey, AgentFacts]
-"""Of one host."""
-
-
-def guest_key(guest: HostedGuest) -> GuestKey:
-    return guest.kind, guest.name, guest.id
 
 
 def agent_text(told: AgentFacts) -> str:

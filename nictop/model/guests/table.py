@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from types import MappingProxyType
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_text
 from nictop.model.devices.switch_ports import leads_to_datapath, representor_of, switch_vlans
 from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
-from nictop.model.guests.agents import AGENT_SOURCE, AgentFacts, AgentsTold, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, guest_key
+from nictop.model.guests.agents import AGENT_SOURCE
 from nictop.model.guests.owners import GuestKind, guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
@@ -285,6 +285,10 @@ def nic_facts(row: GuestRow) -> str:
     parts = [f"{name}{device}", *_mtu_and_connection(row), _network_text(row)]
     parts.append(queue_text(nic))
     parts += [f"{found.address} ({found.source})" for found in row.addresses]
+    shown = {found.address.partition("/")[0] for found in row.addresses}
+    for address in nic.assigned:
+        if address.partition("/")[0] not in shown:
+            parts.append(f"should have {address} ({nic.assigned_by})")
     return " · ".join(filter(None, parts))
 
 
@@ -381,14 +385,14 @@ def _sum(*values: float | None) -> float | None:
     return sum(known) if known else None
 
 
-def guest_rows(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> tuple[GuestRow, ...]:
-    """By guest, running ones first. `told`: by the agents of some of them."""
+def guest_rows(snapshot: Snapshot) -> tuple[GuestRow, ...]:
+    """By guest, running ones first."""
     addresses, functions = AddressBook(snapshot), functions_with_ports(snapshot)
     cpus = {one.pid: one for one in cpu_consumers(snapshot) if one.kind == "machine"}
     rows: list[GuestRow] = []
     for guest in hosted_guests(snapshot):
         cpu = cpus.get(guest.pid) if guest.pid is not None else None
-        agent = told.get(guest_key(guest))
+        agent = snapshot.agents.get(guest_key(guest))
         for number, nic in enumerate(guest.nics or (None,)):
             vf = functions.get(nic.pci_address or "") if nic is not None else None
             row = GuestRow(snapshot, guest, nic, number, cpu=cpu, agent=agent, vf=vf)
@@ -457,11 +461,13 @@ class AddressBook:
     def of(self, row: GuestRow) -> Iterator[GuestAddress]:
         """Those that the inventory has with the NIC, else what its agent tells and those of its MAC
         address."""
+        if row.is_stopped:
+            yield from _configured_addresses(row.nic)
+            return
         own = row.nic.addresses if row.nic is not None else ()
-        source = CONFIGURATION_SOURCE if row.is_stopped else NAMESPACE_SOURCE
         for address in own:
-            yield GuestAddress(address, source)
-        if own or row.is_stopped:
+            yield GuestAddress(address, NAMESPACE_SOURCE)
+        if own:
             return
         by_agent = row.agent.addresses_of(row.mac) if row.agent is not None else ()
         for address in by_agent:
@@ -470,6 +476,16 @@ class AddressBook:
         for found in self._by_mac.get(row.mac or "", ()):
             if found.address not in known:
                 yield found
+
+
+def _configured_addresses(nic: GuestNic | None) -> Iterator[GuestAddress]:
+    """Of a stopped guest."""
+    if nic is None:
+        return
+    for address in nic.addresses:
+        yield GuestAddress(address, CONFIGURATION_SOURCE)
+    for address in nic.assigned if not nic.addresses else ():
+        yield GuestAddress(address, nic.assigned_by)
 
 
 def hosted_guests(snapshot: Snapshot) -> tuple[HostedGuest, ...]:

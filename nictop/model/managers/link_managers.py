@@ -9,7 +9,7 @@ the others and is named with them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
 from nictop.model.managers.networkmanager_states import (
@@ -25,7 +25,6 @@ from nictop.model.per_inventory import profiles_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import IFF_LOOPBACK, dim_if, warn_if
-from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     ConfigurationEntry,
     Inventory,
@@ -62,8 +61,7 @@ NOT_READ = "?"
 """In a column, for what may be there: a dash says that there is none."""
 
 
-@dataclass(frozen=True)
-class LinkManager:
+class LinkManager(NamedTuple):
     """The manager of a link; "none" if it has no manager."""
 
     name: ManagerName

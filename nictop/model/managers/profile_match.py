@@ -250,6 +250,14 @@ class ProfileMatches:
         return ""
 
 
+def profile_matches(snapshot: Snapshot) -> ProfileMatches:
+    """Made once while only readings are new: each link asks for it."""
+    known: ProfileMatches | None = snapshot.kept.get(ProfileMatches)
+    if known is None:
+        known = snapshot.kept[ProfileMatches] = ProfileMatches(snapshot)
+    return known
+
+
 def _command_line(snapshot: Snapshot) -> tuple[str, ...]:
     """Parameters of the kernel of a host."""
     if snapshot.inventory is None:

@@ -13,6 +13,7 @@ from nictop.model.queues.driver_counters import QueuePositions, Side
 from nictop.model.queues.map import counter_sources
 from nictop.model.queues.plan import PlannedQueue, QueuePlan
 from nictop.model.rates.links import Rates, sum_known
+from nictop.model.snapshot import is_outage
 from nictop.model.window import RATES_WINDOW_SECONDS
 
 Key = TypeVar("Key")
@@ -55,6 +56,8 @@ class Trends(Generic[Key]):
             found = self._cells[cache_key] = {}
             parts = list(self._values.values())
             covered = cells_of_parts([part.elapsed for part, _ in parts], width)
+            late = _late_parts([part.elapsed for part, _ in parts])
+            covered = [tuple(one for one in cell if one not in late) for cell in covered]
             for key in keys:
                 values = [one.get(key) for _, one in parts]
                 found[key] = [_mean(values, indexes) for indexes in covered]
@@ -67,6 +70,13 @@ class Trends(Generic[Key]):
             for key in keys:
                 highest = max(highest, values.get(key) or 0.0)
         return highest
+
+
+def _late_parts(elapsed: Sequence[float]) -> set[int]:
+    """Indexes of parts over a time in which nothing was read: their mean is the rate at no time of
+    it."""
+    usual = sorted(elapsed)[len(elapsed) // 2] if elapsed else 0.0
+    return {index for index, seconds in enumerate(elapsed) if is_outage(seconds, usual)}
 
 
 def _mean(values: Sequence[float | None], indexes: Sequence[int]) -> float | None:

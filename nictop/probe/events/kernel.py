@@ -21,6 +21,7 @@ from nictop.probe.inventory.machine.message_table import MAX_KMSG_BYTES, is_cand
 from nictop.probe.kernel import netlink
 from nictop.probe.kernel.if_link import (
     IFLA_CARRIER,
+    IFLA_CARRIER_CHANGES,
     IFLA_IFNAME,
     IFLA_MTU,
     IFLA_OPERSTATE,
@@ -265,7 +266,7 @@ def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
         or IFLA_WIRELESS in fields
     ):
         return None
-    carrier = fields.get(IFLA_CARRIER)
+    carrier, changes = fields.get(IFLA_CARRIER), fields.get(IFLA_CARRIER_CHANGES)
     return {
         "time": time,
         "ifindex": ifindex,
@@ -275,6 +276,7 @@ def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
         "carrier": bool(netlink.unsigned(carrier)) if carrier and flags & IFF_UP else None,
         "flags": flags,
         "mtu": netlink.unsigned(mtu),
+        "carrier_changes": netlink.unsigned(changes) if changes else None,
     }
 
 

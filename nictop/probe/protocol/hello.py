@@ -17,6 +17,8 @@ from nictop.probe.counters.reader import CounterReader
 PROTOCOL = 1
 """`records.PROTOCOL`, repeated here because importing it would import `dataclasses` (3 MiB, 20 ms).
 A test compares them."""
+NET_NS_INIT_INO, FIRST_RELEASE_WITH_CONSTANT = 0xEFFFFFF9, (6, 18)
+"""See `first_namespace`."""
 
 
 def send_hello(descriptor: int, interval: float) -> CounterReader:
@@ -59,10 +61,7 @@ def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
             boot_id = file.read(64).strip()
     except OSError:
         boot_id = ""
-    try:
-        network_namespace = os.stat(f"{proc}/self/ns/net").st_ino
-    except OSError:
-        network_namespace = 0
+    network_namespace = _inode(f"{proc}/self/ns/net")
     return {
         "protocol": PROTOCOL,
         "version": __version__,
@@ -78,4 +77,33 @@ def hello(interval: float, proc: str = "/proc") -> dict[str, object]:
         "wall": time.time(),
         "interval": interval,
         "network_namespace": network_namespace,
+        "first_namespace": first_namespace(proc, system.release),
     }
+
+
+def first_namespace(proc: str, release: str) -> int:
+    """Inode of the network namespace in which the machine has started; 0: not known. That of
+    kthreadd, which never leaves it, where this namespace of processes has it; since Linux 6.18 it
+    is a constant (NET_NS_INIT_INO, linux/nsfs.h)."""
+    try:
+        with open(f"{proc}/2/comm", "rb") as file:
+            is_kthreadd = file.read(64) == b"kthreadd\n"
+    except OSError:
+        is_kthreadd = False
+    inode = _inode(f"{proc}/2/ns/net") if is_kthreadd else 0
+    if inode:
+        return inode
+    numbers = release.split("-", maxsplit=1)[0].split(".")[:2]
+    try:
+        has_constant = tuple(map(int, numbers)) >= FIRST_RELEASE_WITH_CONSTANT
+    except ValueError:
+        has_constant = False
+    return NET_NS_INIT_INO if has_constant else 0
+
+
+def _inode(path: str) -> int:
+    """0: it cannot be read."""
+    try:
+        return os.stat(path).st_ino
+    except OSError:
+        return 0

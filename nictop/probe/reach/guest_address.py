@@ -27,7 +27,9 @@ MAX_FILES = 64
 MAX_ADDRESSES = 8
 LIBVIRT_LEASES = "/var/lib/libvirt/dnsmasq"
 LEASE_FILE_ENDING = ".status"
-DNSMASQ_LEASES = "/var/lib/misc/dnsmasq.leases"
+DNSMASQ_LEASES = "/var/lib/misc"
+"""``dnsmasq.leases``, and ``dnsmasq.ZONE.leases`` of Proxmox SDN."""
+DNSMASQ_START, DNSMASQ_ENDING = "dnsmasq.", "leases"
 ARP_TABLE = "net/arp"
 INCOMPLETE = 0
 """Flags of an entry of /proc/net/arp without a MAC address (ATF_COM is missing)."""
@@ -80,8 +82,8 @@ def mac_addresses(name: str, proc: str = "/proc") -> set[str]:
 
 
 def leases(macs: set[str], libvirt: str, dnsmasq: str) -> Iterator[tuple[str, str]]:
-    """From files of DHCP servers. `libvirt`: the directory of libvirt's."""
-    for name in lease_files(libvirt):
+    """From files of DHCP servers. `libvirt`: the directory of libvirt's, `dnsmasq` of others."""
+    for name in lease_files(libvirt, "", LEASE_FILE_ENDING):
         try:
             listed = json.loads(regular_text(f"{libvirt}/{name}", MAX_FILE_BYTES) or "[]")
         except (ValueError, RecursionError):
@@ -89,18 +91,21 @@ def leases(macs: set[str], libvirt: str, dnsmasq: str) -> Iterator[tuple[str, st
         for lease in listed if isinstance(listed, list) else []:
             if isinstance(lease, dict) and str(lease.get("mac-address", "")).lower() in macs:
                 yield str(lease.get("ip-address", "")), "DHCP lease of libvirt"
-    for line in regular_text(dnsmasq, MAX_FILE_BYTES).splitlines():
-        words = line.split()
-        if len(words) > 2 and words[1].lower() in macs:
-            yield words[2], "DHCP lease of dnsmasq"
+    for name in lease_files(dnsmasq, DNSMASQ_START, DNSMASQ_ENDING):
+        for line in regular_text(f"{dnsmasq}/{name}", MAX_FILE_BYTES).splitlines():
+            words = line.split()
+            if len(words) > 2 and words[1].lower() in macs:
+                yield words[2], "DHCP lease of dnsmasq"
 
 
-def lease_files(folder: str) -> list[str]:
+def lease_files(folder: str, start: str, ending: str) -> list[str]:
+    """Names of the files in a directory that begin and end so."""
     try:
         names = os.listdir(folder)
     except OSError:
         return []
-    return sorted(name for name in names if name.endswith(LEASE_FILE_ENDING))[:MAX_FILES]
+    found = sorted(name for name in names if name.startswith(start) and name.endswith(ending))
+    return found[:MAX_FILES]
 
 
 def neighbours(macs: set[str], proc: str) -> Iterator[tuple[str, str]]:

@@ -119,7 +119,13 @@ from nictop.probe.records.path import (
     RefusedSender,
     TrafficPath,
 )
-from nictop.probe.records.pci import PcieErrors, PcieLink, PciFunction, Sriov
+from nictop.probe.records.pci import (
+    PcieErrors,
+    PcieLink,
+    PciFunction,
+    Sriov,
+    SriovCapability,
+)
 from nictop.probe.records.routing import Neighbour, PolicyRule, Routing, TableRoute
 from nictop.probe.records.traffic import (
     BusyThread,
@@ -249,6 +255,7 @@ __all__ = [
     "Services",
     "Settings",
     "Sriov",
+    "SriovCapability",
     "StoppedManager",
     "StorageActivity",
     "SubnetRoute",

@@ -44,6 +44,9 @@ class Hello:
     network_namespace: int = 0
     """Inode of /proc/self/ns/net, another one in each network namespace of a machine
     (namespaces(7)); 0: not known."""
+    first_namespace: int = 0
+    """The same of the one in which the machine has started, which has its devices until they are
+    moved; 0: not known."""
 
 
 LINK_COUNTERS = (
@@ -250,6 +253,8 @@ class LinkChange:
     """IFF_* of struct ifinfomsg."""
     mtu: int
     """Bytes, IFLA_MTU."""
+    carrier_changes: int | None = None
+    """IFLA_CARRIER_CHANGES since the netdev was created. None: a probe of before 0.2.0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,12 @@ class GuestNic:
     None: not known, or another backend."""
     addresses: tuple[str, ...] = ()
     """``192.0.2.7/24``: of the link in a container, or of the configuration of a stopped one."""
+    assigned: tuple[str, ...] = ()
+    """Addresses that this host is configured to give it: ``192.0.2.7/24`` of a configuration,
+    ``192.0.2.7`` of a DHCP server's reservation for its MAC address. Empty: none, or DHCP."""
+    assigned_by: str = ""
+    """Where `assigned` is from: ``ipconfig0 in /etc/pve/qemu-server/101.conf``,
+    ``DHCP reservation in /var/lib/libvirt/dnsmasq/default.hostsfile``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,9 @@ class Platform:
     """First 16 hexadecimal digits of SHA-256 of /etc/machine-id: equal on cloned machines."""
     session_address: str | None = None
     """Local IP address of the SSH session of this probe (SSH_CONNECTION); None: not over SSH."""
+    page_bytes: int | None = None
+    """Size of a page of memory: 4096, on arm64 and ppc64 also 65536. sysconf(3), _SC_PAGESIZE.
+    None: ESXi, or an older recording."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
 
 
@@ -191,6 +194,9 @@ class ForwardingEntry:
     vlan: int | None = None
     """VLAN in which the bridge learned the address; None: its VLAN filtering is off, or a permanent
     entry, which the bridge has for each VLAN of the port."""
+    idle: bool = False
+    """Learned, and no frame with this source has come in by that port for 30 s: it may be left of a
+    machine that is elsewhere now. NDA_CACHEINFO, ndm_updated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,20 @@ class Sriov:
     """sriov_drivers_autoprobe: drivers of this host are bound to new VFs."""
     virtual_functions: tuple[str, ...]
     """PCI addresses by VF number, from the links virtfn0, virtfn1, …"""
+    has_addresses: bool | None = None
+    """The memory of VFs (VF BARs) has bus addresses: lines 7 to 12 of ``resource``. Without them no
+    VF can be made (sriov_enable in drivers/pci/iov.c: ENOMEM). None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class SriovCapability:
+    """The SR-IOV capability as the device has it, of a function for which the kernel shows none.
+    include/uapi/linux/pci_regs.h, PCI_SRIOV_…"""
+
+    total_vfs: int
+    """TotalVFs. 0: its firmware offers none."""
+    page_sizes: int
+    """Supported Page Sizes: bit N is set for pages of 2^(N + 12) bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +128,8 @@ class PciFunction:
     sriov_capable: bool | None = None
     """The SR-IOV extended capability is in its configuration space; None: not readable without
     root."""
+    sriov_capability: SriovCapability | None = None
+    """What that capability has, of a function without `sriov`. None: not read, or there is none."""
     modalias: str | None = None
     """``pci:v00008086d…``: by which modprobe finds a driver."""
     rdma_devices: tuple[str, ...] = ()

@@ -47,6 +47,12 @@ class Connection:
         it open."""
         self.process = ""
 
+    def close(self, fields: SocketFields) -> None:
+        """No process has it open any more (inode 0), but the kernel still sends its last bytes: its
+        counts, unless they are gone."""
+        if (fields["bytes_acked"] or 0) >= (self.fields["bytes_acked"] or 0):
+            self.fields = dict(fields, inode=0)
+
     def counts(self) -> tuple[int, int, int]:
         """(bytes sent and acknowledged, bytes received, segments that were sent again)"""
         return (
@@ -63,6 +69,8 @@ class WorkloadConnections:
         self._proc = proc
         self._netlink: netlink.NetlinkSocket | None = None
         self._connections: dict[tuple[int, int, int], Connection] = {}
+        self._by_ends: dict[tuple[str, int, str, int], Connection] = {}
+        """The newest of each four ends."""
         self._own_inodes: set[int] = set()
         self.unreadable: dict[str, str] | None = None
         """Fields of `records.Unreadable` if the bytes are not known."""
@@ -109,12 +117,16 @@ class WorkloadConnections:
         by_ends = {}
         for fields in sockets:
             by_ends[ends_of(fields)] = fields
-        for (local, local_port, remote, remote_port), fields in by_ends.items():
+        for ends, fields in by_ends.items():
+            local, local_port, remote, remote_port = ends
             if (remote, remote_port, local, local_port) in by_ends:
                 continue  # both ends are on this host
             if fields["bytes_acked"] is None:  # Linux before 4.1
                 self.unreadable = {"reason": "unsupported", "detail": "no byte counts in tcp_info"}
                 return
+            if not fields["inode"] and ends in self._by_ends:
+                self._by_ends[ends].close(fields)
+                continue
             key = (fields["inode"], local_port, remote_port)
             known = self._connections.get(key)
             if known is None and len(self._connections) >= MAX_CONNECTIONS:
@@ -125,8 +137,9 @@ class WorkloadConnections:
             if known is None:
                 known = Connection(fields, is_new=is_own or self._reads > 0)
                 self._connections[key] = known
-            elif fields["inode"]:  # else it is closed, and its counts may be gone
+            else:
                 known.fields = fields
+            self._by_ends[ends] = known
             if is_own:
                 known.owner = "own"
 

@@ -61,6 +61,9 @@ noticed at once."""
 READ_SECONDS, MAX_CPU_SHARE = 0.5, 0.02
 """Between two readings of its processes and connections, or more, so that they use at most that
 share of a core."""
+FIRST_READ_SECONDS = 0.02
+"""Until the first of them: each comes after twice the time of the one before, so that what a short
+command did is seen."""
 STORAGE_SECONDS = 1.0
 """Between two readings of block devices and NFS."""
 LEFT_SECONDS = 0.2
@@ -108,6 +111,8 @@ class Supervisor:
         self._started = self._ended = 0.0
         self._next_read = 0.0
         """Of its processes and connections."""
+        self._read_seconds = FIRST_READ_SECONDS
+        """Between two of them."""
         self._storage = WorkloadStorage(proc)
         self._next_storage = 0.0
 
@@ -205,7 +210,8 @@ class Supervisor:
         self._most_processes = max(self._most_processes, len(pids))
         self._connections.read(pids)
         cost = time.process_time() - cpu_before
-        self._next_read = time.monotonic() + max(READ_SECONDS, cost / MAX_CPU_SHARE)
+        self._next_read = time.monotonic() + max(self._read_seconds, cost / MAX_CPU_SHARE)
+        self._read_seconds = min(READ_SECONDS, 2 * self._read_seconds)
 
     def _report_storage(self, now: float) -> None:
         self._next_storage = now + STORAGE_SECONDS

@@ -21,6 +21,7 @@ from nictop.model.parts import sysctl_values
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.plan import queue_plan
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.words import LINK_UP, state_mark, state_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
@@ -39,10 +40,12 @@ EXPECTED_LABELS = frozenset(
     (
         *("MAC", "Permanent MAC", "Altnames", "Alias", "Address", "IPv4", "IPv6", "UUID", "File"),
         *("Bus info", "Device", "Changes", "Neighbours", "No answer from", "Probe", "Uptime"),
-        *("State", "Attributes", "Last activated", "IOMMU group", "LACP partner", "Aggregator"),
+        *("Attributes", "Last activated", "IOMMU group", "LACP partner", "Aggregator"),
     )
 )
 """Facts that two healthy hosts do not have in common."""
+EXPECTED_FACTS = frozenset((("Host", "State"),))
+"""(Section, label): how a side is read says nothing about it."""
 BRIDGE_LABELS = frozenset(("Port", "Ports"))
 """Of a bridge: names of guests, and of links to them."""
 BALANCED_LABELS = frozenset(("IRQ affinity",))
@@ -198,10 +201,16 @@ def _sections_of(link: Link, snapshot: Snapshot) -> list[Section]:
     """Those of its panel, and what other panels show: the CPUs of its queues, and its VFs."""
     return [
         *link_facts(row_of_link(link, snapshot), snapshot),
+        *section("Link", [Fact("State", _state_text(link))]),
         *section("Queue CPUs", list(_queue_facts(link, snapshot))),
         *section("VFs", [_vf_fact(vf) for vf in link.virtual_functions]),
         *section("Addresses", list(_address_facts(link, snapshot))),
     ]
+
+
+def _state_text(link: Link) -> str:
+    """``up``, or why it is not: the summary of its panel, where it is, is not compared."""
+    return "up" if state_mark(link) == LINK_UP else state_text(link)[0]
 
 
 def _address_facts(link: Link, snapshot: Snapshot) -> Iterator[Fact]:
@@ -296,7 +305,11 @@ def _differences(
         if our.compared == their.compared:
             continue
         section, label = key
-        is_expected = section in EXPECTED_SECTIONS or label in EXPECTED_LABELS | expected
+        is_expected = (
+            section in EXPECTED_SECTIONS
+            or label in EXPECTED_LABELS | expected
+            or key in EXPECTED_FACTS
+        )
         left, right = _without_common_items(our.text, their.text)
         yield Difference(section, label, left, right, "expected" if is_expected else "differs")
 

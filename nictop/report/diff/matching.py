@@ -19,6 +19,9 @@ from nictop.probe.records import Link
 
 WEIGHTS = {"name": 4, "subnet": 4, "slot": 3, "driver": 2}
 """What two NICs have in common → how much that says."""
+STRONG_REASONS, WEAK_REASONS = ("name", "subnet", "slot"), ("driver",)
+"""Each of the first says more than the driver: for NICs that have one of them in common, all with
+the same driver are not compared."""
 MIN_WEIGHT = 2
 """A driver in common is the least: another kind of NIC is another NIC."""
 OWN_KINDS = ("aggregate", "veth")
@@ -53,10 +56,16 @@ def match_nics(left: Sequence[Link], right: Sequence[Link]) -> list[NicPair]:
     then those that only the right side has."""
     partners: dict[int, tuple[int, tuple[str, ...]]] = {}
     taken = set[int]()
-    for _, left_index, right_index, same in sorted(_candidates(left, right)):
-        if left_index not in partners and right_index not in taken:
-            partners[left_index] = (right_index, same)
-            taken.add(right_index)
+    ours, theirs = ([_role_of(link) for link in links] for links in (left, right))
+    for reasons in (STRONG_REASONS, WEAK_REASONS):
+        free_ours = [role for role in ours if role.ifindex not in partners]
+        free_theirs = [role for role in theirs if role.ifindex not in taken]
+        for _, left_index, right_index, same in sorted(
+            _candidates(free_ours, free_theirs, reasons)
+        ):
+            if left_index not in partners and right_index not in taken:
+                partners[left_index] = (right_index, same)
+                taken.add(right_index)
     by_index = {link.ifindex: link for link in right}
     pairs = []
     for link in left:
@@ -80,13 +89,19 @@ def has_global_address(link: Link) -> bool:
 
 
 def _candidates(
-    left: Sequence[Link], right: Sequence[Link]
+    left: Sequence[_Role], right: Sequence[_Role], reasons: Sequence[str]
 ) -> Iterator[tuple[int, int, int, tuple[str, ...]]]:
-    """(negative weight, ifindex of both, what they have in common) of NICs that may be the same."""
-    others = [_role_of(link) for link in right]
-    for link in left:
-        ours = _role_of(link)
-        for theirs in others:
+    """(negative weight, ifindex of both, what they have in common) of NICs that may be the same:
+    those that have at least one of `reasons` in common."""
+    index: dict[tuple[str, str], list[_Role]] = {}
+    for role in right:
+        for value in role.values(reasons):
+            index.setdefault(value, []).append(role)
+    for ours in left:
+        others: dict[int, _Role] = {}
+        for value in ours.values(reasons):
+            others.update((role.ifindex, role) for role in index.get(value, ()))
+        for theirs in others.values():
             same = _in_common(ours, theirs)
             weight = sum(WEIGHTS[reason] for reason in same)
             if ours.is_virtual != theirs.is_virtual or (ours.is_virtual and NAMED.isdisjoint(same)):
@@ -104,6 +119,16 @@ class _Role(NamedTuple):
     slot: str | None
     driver: str | None
     is_virtual: bool
+
+    def values(self, reasons: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """(Reason, what another NIC must have for it)."""
+        for reason in reasons:
+            if reason == "subnet":
+                yield from ((reason, subnet) for subnet in self.subnets)
+            else:
+                value = getattr(self, reason)
+                if value is not None:
+                    yield reason, value
 
 
 def _role_of(link: Link) -> _Role:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.chain import ChainState, Step
-from nictop.model.snapshot import Snapshot, is_read_whole
+from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass
-from nictop.report.facts.host_document import rows_of_nics
-from nictop.rules.by_device import DeviceFindings, findings_of
-from nictop.rules.chain import has_chain, nic_chain
+from nictop.report.facts.host_document import chains_of_rows, rows_of_nics
+from nictop.rules.by_device import DeviceFindings
+from nictop.rules.chain import has_chain
 
 
 @dataclass(frozen=True)
@@ -43,11 +43,8 @@ def chain_documents(snapshot: Snapshot, findings: DeviceFindings) -> tuple[Chain
 
 
 def _chains(snapshot: Snapshot, findings: DeviceFindings) -> Iterator[ChainDocument]:
-    for row in rows_of_nics(snapshot):
-        if not has_chain(row):
-            continue
-        own, is_read = findings_of(row, findings), is_read_whole(snapshot)
-        chain = nic_chain(row.link, row.pci, snapshot, own, is_checked=is_read)
+    rows = list(filter(has_chain, rows_of_nics(snapshot)))
+    for row, chain in zip(rows, chains_of_rows(rows, snapshot, findings), strict=True):
         steps = tuple(
             StepDocument(
                 step.step, step.state, step.text, tuple(finding.rule for finding in step.findings)

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
-from types import MappingProxyType
 
 from nictop.model.columns.column import Column
 from nictop.model.columns.guests import COLUMNS, COLUMNS_BY_KEY
-from nictop.model.guests.agents import AgentsTold, agent_text
+from nictop.model.guests.agents import agent_text
 from nictop.model.guests.owners import STANDING_CONDITIONS
 from nictop.model.guests.table import (
     GuestRow,
@@ -31,9 +30,9 @@ PAGE_COLUMN_KEYS = (
 )
 
 
-def guest_blocks(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> tuple[Block, ...]:
-    """The guests of a host, for a terminal. `told`: by their agents."""
-    rows = guest_rows(snapshot, told)
+def guest_blocks(snapshot: Snapshot) -> tuple[Block, ...]:
+    """The guests of a host, for a terminal."""
+    rows = guest_rows(snapshot)
     return (Line(headline(snapshot, rows)), *guest_sections(snapshot, rows))
 
 

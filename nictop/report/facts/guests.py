@@ -5,14 +5,14 @@ Reads nothing; takes the answers of `nictop.hosts.observe`. The JSON is ASCII wi
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import groupby
-from types import MappingProxyType
 from typing import Any
 
 from nictop import __version__
 from nictop.hosts.observe import Answer, Unreachable
-from nictop.model.guests.agents import AgentFacts, AgentsTold, why_not_watchable
+from nictop.model.guests.agent_facts import AgentFacts
+from nictop.model.guests.agents import why_not_watchable
 from nictop.model.guests.table import GuestAddress, GuestRow, guest_rows, why_guests_are_missing
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass
@@ -21,9 +21,6 @@ from nictop.report.facts.guest_document import guest_blocks
 from nictop.report.facts.hosts import UnreachableHost, sections_text, unreachable_text
 from nictop.report.json import json_text, schema_of_hosts, schema_text
 from nictop.report.render.text import text_of
-
-Told = Mapping[str, AgentsTold]
-"""Host → what the agents of its guests tell."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +63,9 @@ class GuestNicFacts:
     queues: int | None
     vhost: bool | None
     addresses: tuple[AddressFacts, ...]
+    assigned: tuple[AddressFacts, ...]
+    """Addresses that the host is configured to give it, and where: cloud-init and configurations of
+    Proxmox, DHCP reservations."""
     rx_bits: float | None
     """Per second, as the guest sees it: what it receives."""
     tx_bits: float | None
@@ -156,9 +156,9 @@ class GuestsDocument:
     """In the order of the command line: a `HostGuests` or an `UnreachableHost` of each."""
 
 
-def host_guests(snapshot: Snapshot, told: AgentsTold = MappingProxyType({})) -> HostGuests:
-    """The guests of a host as a record of the schema. `told`: by their agents."""
-    rows = groupby(guest_rows(snapshot, told), key=lambda row: row.guest)
+def host_guests(snapshot: Snapshot) -> HostGuests:
+    """The guests of a host as a record of the schema."""
+    rows = groupby(guest_rows(snapshot), key=lambda row: row.guest)
     return HostGuests(
         snapshot.host,
         tuple(_guest(tuple(own)) for _, own in rows),
@@ -229,6 +229,7 @@ def _nic(row: GuestRow, nic: GuestNic) -> GuestNicFacts:
         queues=nic.queues,
         vhost=nic.vhost,
         addresses=tuple(map(_address, row.addresses)),
+        assigned=tuple(AddressFacts(address, nic.assigned_by) for address in nic.assigned),
         rx_bits=rates.rx_bits,
         tx_bits=rates.tx_bits,
         rx_packets=rates.rx_packets,
@@ -249,14 +250,14 @@ def _address(found: GuestAddress) -> AddressFacts:
     return AddressFacts(found.address, found.source)
 
 
-def guests_json(answers: Sequence[Answer], told: Told = MappingProxyType({})) -> str:
+def guests_json(answers: Sequence[Answer]) -> str:
     """The document as indented ASCII JSON with a final newline."""
     hosts: list[HostGuests | UnreachableHost] = []
     for answer in answers:
         if isinstance(answer, Unreachable):
             hosts.append(UnreachableHost(answer.host, answer.sentence))
         else:
-            hosts.append(host_guests(answer[0], told.get(answer[0].host, {})))
+            hosts.append(host_guests(answer[0]))
     return json_text(GuestsDocument(__version__, tuple(hosts)))
 
 
@@ -266,7 +267,7 @@ def guests_schema() -> str:
     return schema_text(schema_of_hosts(GuestsDocument, HostGuests, UnreachableHost))
 
 
-def guests_text(answers: Sequence[Answer], width: int, told: Told = MappingProxyType({})) -> str:
+def guests_text(answers: Sequence[Answer], width: int) -> str:
     """Of each host a table, and the facts of each NIC; at most `width` cells (40 to 200) per line,
     with a final newline."""
     texts = []
@@ -274,6 +275,5 @@ def guests_text(answers: Sequence[Answer], width: int, told: Told = MappingProxy
         if isinstance(answer, Unreachable):
             texts.append(unreachable_text(answer, width))
         else:
-            blocks = guest_blocks(answer[0], told.get(answer[0].host, {}))
-            texts.append(text_of(blocks, width))
+            texts.append(text_of(guest_blocks(answer[0]), width))
     return sections_text(texts, width)

@@ -37,6 +37,7 @@ from nictop.probe.records import (
 from nictop.report.facts.chains import ChainDocument, chain_documents
 from nictop.report.facts.host_document import host_blocks
 from nictop.report.facts.names import add_names, add_names_to_schema
+from nictop.report.facts.peers import Peers
 from nictop.report.facts.places import PlaceDocument, place_documents
 from nictop.report.json import json_text, json_values, schema_text
 from nictop.report.render.text import text_of
@@ -154,8 +155,13 @@ def show_schema() -> str:
     return schema_text(add_names_to_schema(msgspec.json.schema(ShowDocument)))
 
 
-def show_text(snapshot: Snapshot, width: int, findings: DeviceFindings | None = None) -> str:
+def show_text(
+    snapshot: Snapshot,
+    width: int,
+    findings: DeviceFindings | None = None,
+    peers: Peers | None = None,
+) -> str:
     """Headline, device tree with rates, CPUs, facts of every device; at most `width` cells (40 to
     200) per line, with a final newline. Virtual links are in the tree only, except bonds, teams and
     those with a known switch port."""
-    return text_of(host_blocks(snapshot, findings), width)
+    return text_of(host_blocks(snapshot, findings, peers), width)

@@ -41,8 +41,9 @@ from nictop.report.document import (
     lines_of,
 )
 from nictop.report.facts.guest_document import guests_of_host
+from nictop.report.facts.peers import Peers
 from nictop.rules.by_device import DeviceFindings, findings_of
-from nictop.rules.chain import has_chain, nic_chain
+from nictop.rules.chain import ChainStep, Nic, has_chain, nic_chains
 
 LABEL_CELLS, INDENT = 15, 2
 """Of facts."""
@@ -62,9 +63,14 @@ listed with their guests."""
 CPU_KINDS = ("user", "system", "irq", "softirq", "steal", "guest", "iowait", "idle")
 
 
-def host_blocks(snapshot: Snapshot, findings: DeviceFindings | None) -> tuple[Block, ...]:
-    """A host, for a terminal. `findings`: None: the checks have not run."""
+def host_blocks(
+    snapshot: Snapshot, findings: DeviceFindings | None, peers: Peers | None = None
+) -> tuple[Block, ...]:
+    """A host, for a terminal. `findings`: None: the checks have not run. `peers`: of the hosts that
+    are shown together."""
     rows = device_tree(snapshot)
+    described = list(described_rows(rows, snapshot))
+    chains = chains_by_row(described, snapshot, findings)
     queues = partial(queue_map, snapshot=snapshot)
     return (
         Line(headline_text(snapshot)),
@@ -73,8 +79,8 @@ def host_blocks(snapshot: Snapshot, findings: DeviceFindings | None) -> tuple[Bl
         Section((cpu_line(snapshot),)),
         *guests_of_host(snapshot),
         *(
-            device_section(row, snapshot, queues, findings)
-            for row in described_rows(rows, snapshot)
+            device_section(row, snapshot, queues, chains.get(row.key, ()), peers=peers)
+            for row in described
         ),
         *links_without_facts(rows, snapshot),
     )
@@ -178,20 +184,41 @@ def _is_described_by_its_link(row: Row, snapshot: Snapshot) -> bool:
     return row.pci.address in {link.pci_address for link in snapshot.links.values()}
 
 
+def chains_of_rows(
+    rows: Sequence[Row], snapshot: Snapshot, findings: DeviceFindings
+) -> list[tuple[ChainStep, ...]]:
+    """Of rows that have one."""
+    nics = [Nic(row.link, row.pci, findings_of(row, findings)) for row in rows]
+    return nic_chains(nics, snapshot, is_checked=is_read_whole(snapshot))
+
+
+def chains_by_row(
+    rows: Sequence[Row], snapshot: Snapshot, findings: DeviceFindings | None
+) -> Mapping[str, Sequence[ChainStep]]:
+    """By the keys of the rows; none if the checks have not run."""
+    if findings is None:
+        return {}
+    rows = list(filter(has_chain, rows))
+    chains = chains_of_rows(rows, snapshot, findings)
+    return {row.key: chain for row, chain in zip(rows, chains, strict=True)}
+
+
 def device_section(
     row: Row,
     snapshot: Snapshot,
     queues: Callable[[Link], QueueMap],
-    findings: DeviceFindings | None,
+    chain: Sequence[ChainStep],
     *,
+    peers: Peers | None = None,
     is_open: bool = False,
 ) -> Section:
-    """The chain of a NIC, all facts of one device, its place, and the queues of a netdev."""
+    """The chain of a NIC, what is between it and those of other hosts, all facts of one device, its
+    place, and the queues of a netdev."""
     blocks: list[Block] = []
-    if findings is not None and has_chain(row):
-        own, is_read = findings_of(row, findings), is_read_whole(snapshot)
-        chain = nic_chain(row.link, row.pci, snapshot, own, is_checked=is_read)
+    if chain:
         blocks.append(chain_block(chain))
+    if peers is not None and row.link is not None:
+        blocks += map(section_facts, peers.sections(snapshot.host, row.link.ifindex))
     blocks += map(section_facts, link_facts(row, snapshot))
     if has_place(row, snapshot):
         drawing = PlaceDrawing(

@@ -14,6 +14,7 @@ from nictop.report.facts.connection_document import connection_sections
 from nictop.report.facts.guest_document import guests_of_host
 from nictop.report.facts.host import show_json
 from nictop.report.facts.host_document import (
+    chains_by_row,
     cpu_line,
     described_rows,
     device_section,
@@ -22,6 +23,7 @@ from nictop.report.facts.host_document import (
     links_without_facts,
     not_live_lines,
 )
+from nictop.report.facts.peers import Peers
 from nictop.rules import HostFacts
 from nictop.rules.by_device import DeviceFindings
 
@@ -31,6 +33,7 @@ def host_section(
     number: int,
     open_links: AbstractSet[int | None],
     findings: DeviceFindings,
+    peers: Peers,
 ) -> Section:
     """A host, for a page. `open_links`: ifindexes of the NICs with findings, whose facts are
     open."""
@@ -39,9 +42,20 @@ def host_section(
     blocks: list[Block] = [Line(headline_text(snapshot), "dim"), *not_live_lines(snapshot)]
     blocks.append(Section((device_table(rows, snapshot),)))
     blocks.append(Section((cpu_line(snapshot),)))
-    for row in described_rows(rows, snapshot):
+    described = list(described_rows(rows, snapshot))
+    chains = chains_by_row(described, snapshot, findings)
+    for row in described:
         is_open = row.link is not None and row.link.ifindex in open_links
-        blocks.append(device_section(row, snapshot, host.queue_map, findings, is_open=is_open))
+        blocks.append(
+            device_section(
+                row,
+                snapshot,
+                host.queue_map,
+                chains.get(row.key, ()),
+                peers=peers,
+                is_open=is_open,
+            )
+        )
     blocks += links_without_facts(rows, snapshot)
     blocks += guests_of_host(snapshot)
     blocks += connection_sections(snapshot)

@@ -17,6 +17,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.report.document import Line
 from nictop.report.facts.host import ShowDocument, show_text, show_values
 from nictop.report.facts.names import add_names_to_schema
+from nictop.report.facts.peers import PairDocument, Peers
 from nictop.report.json import json_text, schema_of_hosts, schema_text
 from nictop.report.render.text import text_of
 from nictop.report.text_table import layout_width
@@ -45,13 +46,21 @@ class HostsDocument:
     hosts: tuple[Any, ...]
     """In the order of the command line: a `ShowDocument` with names or an `UnreachableHost` of
     each."""
+    pairs: tuple[PairDocument, ...] = ()
+    """What is between NICs of these hosts."""
 
 
 def hosts_document(answers: Sequence[Answer], diagnosis: Diagnosis | None = None) -> HostsDocument:
     """The answers as a record of the schema. `diagnosis`: of these hosts; None: the checks have not
     run."""
     hosts = tuple(_document(answer, diagnosis) for answer in answers)
-    return HostsDocument(nictop=__version__, hosts=hosts)
+    pairs = tuple(Peers(_snapshots(answers)).documents())
+    return HostsDocument(nictop=__version__, hosts=hosts, pairs=pairs)
+
+
+def _snapshots(answers: Sequence[Answer]) -> list[Snapshot]:
+    """Of the hosts that answered."""
+    return [answer[0] for answer in answers if not isinstance(answer, Unreachable)]
 
 
 def unreachable_hosts(answers: Sequence[Answer]) -> tuple[UnreachableHost, ...]:
@@ -93,12 +102,13 @@ def hosts_text(answers: Sequence[Answer], width: int, diagnosis: Diagnosis | Non
     """`show_text` of each host, with a line of `SECTION_RULE` between them; at most `width` cells
     (40 to 200) per line, with a final newline."""
     texts = []
+    peers = Peers(_snapshots(answers))
     for answer in answers:
         if isinstance(answer, Unreachable):
             texts.append(unreachable_text(answer, width))
         else:
             snapshot = answer[0]
-            texts.append(show_text(snapshot, width, findings_about(snapshot, diagnosis)))
+            texts.append(show_text(snapshot, width, findings_about(snapshot, diagnosis), peers))
     return sections_text(texts, width)
 
 

@@ -154,6 +154,8 @@ class Redaction:
         return f"{self.names.alias('machine', machine)}.{adapter}"
 
     def _key(self, key: Any) -> Any:
+        if isinstance(key, tuple):
+            return self._value(key, NO_FIELD)
         if not isinstance(key, str):
             return key
         return self.text(key, names=False)

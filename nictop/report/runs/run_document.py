@@ -34,10 +34,9 @@ from nictop.report.runs.sentences import (
     cost_value_text,
     endpoints_text,
     host_role_text,
-    machine_texts,
+    load_texts,
     plan_text,
     result_sentences,
-    ring_drops_text,
 )
 from nictop.report.text_table import aligned_table, labelled_lines, max_line_width
 from nictop.rules.fixes.commands import stored_line
@@ -190,8 +189,7 @@ def _cost_lines(
 def _lines_below_the_table(hosts: Sequence[HostLoad], room: int) -> Iterator[str]:
     """What has no column."""
     for load in hosts:
-        texts = [*machine_texts(load), ring_drops_text(load)]
-        for text in filter(None, texts):
+        for text in load_texts(load):
             yield from labelled_lines("", f"{load.host}: {text}", room, label_cells=RUN_LABEL_CELLS)
 
 

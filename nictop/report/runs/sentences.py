@@ -73,7 +73,7 @@ TEST_TEXTS: dict[TestKind, str] = {
     "crr": "connect/request/response/close",
     "loaded": "latency under load",
     "workload": "workload",
-    "manual": "measured by hand",
+    "manual": "traffic of the NIC",
 }
 PATH_VERDICTS: dict[ProofVerdict, str] = {
     "proven": "verified",
@@ -248,7 +248,7 @@ def hosts_text(plan: RunPlan) -> str:
 
 
 def workload_plan_text(plan: RunPlan) -> str:
-    """``fio job.fio, value 4K``; ``measured by hand``"""
+    """``fio job.fio, value 4K``; ``traffic of the NIC``"""
     parts = [clean(plan.workload) or TEST_TEXTS[plan.test]]
     if plan.guest:
         parts.insert(0, f"guest {clean(plan.guest)}")
@@ -286,12 +286,10 @@ def workload_sentences(result: Result) -> Iterator[ResultSentence]:
 def _command_text(result: Result, figures: WorkloadFigures) -> str:
     """``12.3 s as alice: exit status 0``"""
     text = units.duration(figures.seconds)
+    if figures.reason == "interval":
+        return f"{text} of a recording"
     if result.plan.test == "manual":
-        how = {
-            "hand": "ended by hand",
-            "deadline": "ended by its time limit",
-            "interval": "as it was chosen in the recording",
-        }
+        how = {"hand": "ended by hand", "deadline": "ended by its time limit"}
         return f"{text}: {how.get(figures.reason, 'its host was lost')}"
     if figures.user:
         text += f" as {clean(figures.user)}"
@@ -324,14 +322,24 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
             text = f"{clean(chosen.name)}, as {clean(figures.guest.name)} sees it: "
             text += _nic_counts(chosen)
         if rates:
-            text += f" ({', '.join(rates)}, with headers, over {units.duration(figures.seconds)})"
+            text += f" ({', '.join(rates)}, with headers, {_rated_text(result, figures)})"
         yield after_caveat(text, caveat_of(result))
     others = [nic for nic in figures.nics if nic is not chosen]
     if others:
         listed = [f"{clean(nic.name)} {_nic_counts(nic)}" for nic in others[:MAX_NICS_IN_SENTENCE]]
-        yield f"other NICs: {'; '.join(listed)}"
-    if not figures.nics:
+        which = "other NICs" if chosen is not None else "no NIC was chosen (--client-nic)"
+        yield f"{which}: {'; '.join(listed)}"
+    if not figures.nics and figures.chosen_ifindex is None and figures.reason != "lost":
+        yield "no NIC was chosen (--client-nic), and none carried a packet"
+    elif not figures.nics:
         yield "not known: no counters of its NICs before and after"
+
+
+def _rated_text(result: Result, figures: WorkloadFigures) -> str:
+    """``over 4.00 s``: of what the rates are the mean."""
+    if result.plan.test != "manual" or figures.chosen is None:
+        return f"over {units.duration(figures.seconds)}"
+    return f"over the {units.duration(figures.chosen.seconds)} between two readings"
 
 
 def _guest_text(result: Result, guest: GuestFigures) -> str:
@@ -390,7 +398,7 @@ def _owner_texts(figures: WorkloadFigures) -> Iterator[str]:
     rest = max(0.0, 1 - (owners.own + owners.other + owners.unknown) / nic.bytes)
     if rest >= MIN_REST_SHARE:
         shares.append(f"{units.percentage(rest)} not known (headers, UDP, what the kernel sends "
-                      "itself, connections too short to be seen)")  # fmt: skip
+                      "itself, the ends of connections: they are read twice a second)")  # fmt: skip
     yield f"of the bytes of {clean(nic.name)}: {'; '.join(shares)}"
     if owners.own:
         yield f"{count_noun(owners.retransmits, 'retransmit')} on its connections"
@@ -435,7 +443,7 @@ def storage_text(activity: StorageActivity) -> str:
 def _process_text(figures: WorkloadFigures) -> str:
     user, system = figures.user_seconds or 0.0, figures.system_seconds or 0.0
     most = count_noun(figures.processes, "process", "processes")
-    text = f"at most {most} at a time, CPU time {units.duration(user + system)}"
+    text = f"at most {most} seen at a time, CPU time {units.duration(user + system)}"
     return f"{text} ({units.duration(user)} user, {units.duration(system)} system)"
 
 
@@ -862,10 +870,18 @@ def _further_costs(load: HostLoad, busy: Busy) -> Iterator[str]:
     hottest = f"hottest CPU {busy.hottest}: average {units.percentage(busy.hottest_busy)}"
     softirq = hottest_softirq_text(load)
     yield ", ".join(filter(None, (hottest, softirq)))
+    yield from load_texts(load)
+
+
+def load_texts(load: HostLoad) -> Iterator[str]:
+    """What has no column: the VMs of an ESXi host, what the NIC dropped, and whose CPUs these
+    are."""
     yield from machine_texts(load)
     drops = ring_drops_text(load)
     if drops:
         yield drops
+    if load.machine_of:
+        yield f"the same machine as {clean(load.machine_of)}: its CPUs count once in a verdict"
 
 
 def hottest_softirq_text(load: HostLoad) -> str:

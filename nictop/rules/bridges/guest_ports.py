@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from nictop.model.devices.bridges import find_vlan, outer_port
 from nictop.model.devices.pairs import pairs
-from nictop.model.guests.owners import guest_text
+from nictop.model.guests.owners import STANDING_CONDITIONS, guest_text
 from nictop.probe.records import ForwardingEntry, GuestNic, HostedGuest, Link
 from nictop.rules.bridges.attachments import Attachment, is_working
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox
@@ -90,13 +90,17 @@ def guest_address_is_learned_on_another_port(host: HostFacts) -> Outcomes:
     the guest's own frames come back.
 
     Not reported: permanent entries, VLANs that the port does not have, addresses of virtual routers
-    (VRRP), and an address that several NICs of the guest have, as net_failover and bonds do.
+    (VRRP), and an address that several NICs of the guest have, as net_failover and bonds do; a port
+    by which no frame from the address has come for 30 s (the guest was moved to this host); guests
+    that are paused (in a migration the other copy runs).
 
     Sources: kernel net/bridge/br_fdb.c (br_fdb_update), net_failover.rst; bridge(8) fdb.
     """
     if not host.inventory.forwarding:
         return
     for guest in links_of_guests(host):
+        if guest.guest.condition in STANDING_CONDITIONS:
+            continue
         found = _learned_elsewhere(host, guest)
         if found is not None:
             yield _learned_finding(host, found)
@@ -109,7 +113,7 @@ def _learned_elsewhere(host: HostFacts, guest: GuestLink) -> LearnedElsewhere | 
         return None
     port, bridge = place
     for entry in host.inventory.forwarding:
-        is_learned = not entry.self_entry and not entry.permanent
+        is_learned = not (entry.self_entry or entry.permanent or entry.idle)
         if not is_learned or entry.address != address or entry.master != bridge.ifindex:
             continue
         other = host.link_at(entry.ifindex)

@@ -6,6 +6,7 @@ Uses the lines that the probe read from /dev/kmsg; without them the rules are sk
 from __future__ import annotations
 
 from nictop.model.kernel_log import Logged, since
+from nictop.model.snapshot import is_other_namespace
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
@@ -36,8 +37,8 @@ FULL_TABLE_SHARE = 0.75
 
 
 def is_no_longer_full(host: HostFacts, *tables: str) -> bool:
-    """None of these tables (`Settings.tables`) is full now; False if the size of none of them is
-    known."""
+    """None of these tables (`Settings.tables`) is full now. Where the size of none of them is known
+    only a message says it is, which may be of another network namespace of the machine."""
     is_known = False
     for table in tables:
         usage = host.inventory.settings.tables.get(table)
@@ -47,7 +48,7 @@ def is_no_longer_full(host: HostFacts, *tables: str) -> bool:
         if entries >= FULL_TABLE_SHARE * most:
             return False
         is_known = True
-    return is_known
+    return is_known or is_other_namespace(host.snapshot)
 
 
 def table_usage(host: HostFacts, table: str, source: str) -> tuple[Evidence, ...]:

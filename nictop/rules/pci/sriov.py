@@ -11,11 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.devlink import devlink_of_function
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
-from nictop.probe.records import Link, PciFunction, Sriov
-from nictop.rules.finding import Evidence, Finding, Fix, Skipped
+from nictop.probe.kernel.patterns import pattern
+from nictop.probe.records import Link, PciFunction, Sriov, SriovCapability
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, Skipped
 from nictop.rules.fixes.commands import Command, Step, command, echo, print_lines
 from nictop.rules.host import HostFacts
-from nictop.rules.kernel_messages import functions_with_messages, message_source
+from nictop.rules.kernel_messages import (
+    LOG,
+    address_messages,
+    functions_with_messages,
+    message_source,
+)
 from nictop.rules.pci.configured_vfs import ConfiguredVfs, VfConfiguration
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, is_up
@@ -41,13 +47,15 @@ def no_virtual_functions_offered(host: HostFacts) -> Outcomes:
     0. Critical if VFs are configured; info on a hypervisor whose kernel was started with IOMMU
     options. Firmware may also hide the capability: without it, critical if VFs are configured for
     this very NIC, by its name or address. If the driver has the devlink parameter enable_sriov, and
-    it is false, that is the fix.
+    it is false, that is the fix. If the capability has VFs, it is the kernel that offers none: it
+    was built without SR-IOV, or its pages (64 KiB on some arm64 and ppc64 systems) are larger than
+    those that the NIC supports, or than the memory of a VF; it logs nothing.
 
     Not reported: all other machines, which do not use VFs, and guests, whose hypervisor hides the
     capability.
 
     Sources: k8snetworkplumbingwg/sriov-network-operator#672, xcp-ng/xcp#544, kernel
-    drivers/pci/iov.c (sriov_init), Documentation/networking/devlink/devlink-params.rst
+    drivers/pci/iov.c (sriov_init: EIO), Documentation/networking/devlink/devlink-params.rst
     (enable_sriov).
     """
     if host.is_container:
@@ -82,6 +90,10 @@ def _can_be_asked(function: PciFunction) -> bool:
 def _not_offered(
     host: HostFacts, function: PciFunction, requested: Sequence[ConfiguredVfs]
 ) -> Finding:
+    offered = function.sriov_capability
+    is_off = _sriov_is_off(host, function)
+    if offered is not None and offered.total_vfs and not is_off:
+        return _refused_by_kernel(host, function, offered, requested)
     title = "SR-IOV supported, but no VFs available"
     why = "The firmware of the machine and of the NIC sets the maximum number of VFs."
     capability = "present"
@@ -105,6 +117,87 @@ def _not_offered(
         why=why,
         fixes=(*_parameter_fix(host, function), *_firmware_fixes(function, number)),
     )
+
+
+def _refused_by_kernel(
+    host: HostFacts,
+    function: PciFunction,
+    capability: SriovCapability,
+    requested: Sequence[ConfiguredVfs],
+) -> Finding:
+    """The device has VFs, and sysfs shows none."""
+    page_bytes = host.inventory.platform.page_bytes
+    evidence = [
+        Evidence("VFs of the NIC", str(capability.total_vfs), f"lspci -vvv -s {function.address}"),
+        Evidence("VFs available", "none", f"{PCI_DEVICES}/{function.address}/sriov_totalvfs"),
+    ]
+    if page_bytes is not None:
+        evidence.append(Evidence("page size", _page_text(page_bytes), "getconf PAGESIZE"))
+    has_large_pages = page_bytes is not None and page_bytes > SMALLEST_PAGE_BYTES
+    if has_large_pages:
+        sizes = _page_sizes_text(capability.page_sizes)
+        evidence.append(Evidence("page sizes of the NIC", sizes, "the same capability"))
+    return host_finding(
+        "critical" if requested else "info",
+        host,
+        function.address,
+        f"the NIC has {capability.total_vfs} VFs, but the kernel offers none",
+        evidence=(*evidence, *(configured.evidence for configured in requested)),
+        why=_why_refused(page_bytes, capability),
+        fixes=(SMALL_PAGES_FIX if has_large_pages else KERNEL_WITH_SRIOV_FIX,),
+    )
+
+
+def _why_refused(page_bytes: int | None, capability: SriovCapability) -> str:
+    if page_bytes is None or page_bytes <= SMALLEST_PAGE_BYTES:
+        return (
+            "The kernel was built without SR-IOV (CONFIG_PCI_IOV), or it could not set this device "
+            "up when it found it."
+        )
+    page = _page_text(page_bytes)
+    largest = SMALLEST_PAGE_BYTES << capability.page_sizes.bit_length() >> 1
+    if largest < page_bytes:
+        return (
+            f"The kernel has pages of {page}, and the memory of a VF must begin at one. The NIC "
+            "supports smaller pages only."
+        )
+    return (
+        f"The kernel has pages of {page}: it offers no VFs of a device whose VFs have less memory "
+        "than that."
+    )
+
+
+def _page_text(size: int) -> str:
+    """``64 KiB``"""
+    return f"{size // 1024} KiB"
+
+
+def _page_sizes_text(bits: int) -> str:
+    """``4 KiB, 8 KiB, 64 KiB``: of a register with a bit for each size."""
+    sizes = [SMALLEST_PAGE_BYTES << bit for bit in range(MAX_PAGE_SIZES) if bits >> bit & 1]
+    return ", ".join(map(_page_text, sizes)) or "none"
+
+
+SMALLEST_PAGE_BYTES = 4096
+MAX_PAGE_SIZES = 32
+SMALL_PAGES_FIX = Fix(
+    "here",
+    "Boot a kernel with pages of 4 KiB",
+    (),
+    True,
+    (),
+    "RHEL and its relatives on arm64: install the package kernel in place of kernel-64k, choose it "
+    "with grubby --set-default, and reboot.",
+)
+KERNEL_WITH_SRIOV_FIX = Fix(
+    "here",
+    "Boot a kernel with SR-IOV",
+    (),
+    True,
+    (),
+    "CONFIG_PCI_IOV must be y in /boot/config-RELEASE (uname -r). If it is, messages at boot say "
+    "what failed: journalctl -k.",
+)
 
 
 def _sriov_is_off(host: HostFacts, function: PciFunction) -> bool:
@@ -284,36 +377,74 @@ WITHOUT_IRDMA_FIX = Fix(
 )
 
 
-@host_rule("critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
+@host_rule(
+    "critical",
+    uses=("configuration", "messages", "pci.sriov", "platform", "settings.command_line"),
+    messages_if=_lacks_functions,
+)
 def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
-    """The kernel could not create VFs: the firmware has not reserved addresses or bus numbers for
+    """The kernel cannot create VFs: the firmware has not reserved addresses or bus numbers for
     them.
 
-    nictop reads "not enough MMIO resources for SR-IOV" or "SR-IOV: bus number out of range" in the
-    kernel messages about the function. Writing to sriov_numvfs failed with "Cannot allocate
-    memory".
+    nictop reads "not enough MMIO resources for SR-IOV" or "can't enable … VFs (bus … out of range
+    of …)" in the kernel messages about the function: writing to sriov_numvfs failed with "Cannot
+    allocate memory". Before any attempt, the memory of VFs (VF BARs) has no address in the file
+    resource of the function: critical if VFs are configured, info on a hypervisor whose kernel was
+    started with IOMMU options.
 
     Not reported when the function has VFs now: a later attempt succeeded.
 
-    Sources: kernel drivers/pci/iov.c (sriov_enable), openshift/openshift-docs#32619,
-    k8snetworkplumbingwg/sriov-network-device-plugin#240.
+    Sources: kernel drivers/pci/iov.c (sriov_enable), drivers/pci/pci-sysfs.c (resource_show),
+    openshift/openshift-docs#32619, k8snetworkplumbingwg/sriov-network-device-plugin#240.
     """
-    for address, messages in functions_with_messages(host, "no_vf_resources", within=math.inf):
-        if not _has_no_vfs(host, address):
+    refused = dict(functions_with_messages(host, "no_vf_resources", within=math.inf))
+    for address, messages in refused.items():
+        if _has_no_vfs(host, address):
+            source = message_source(messages)
+            evidence = Evidence("kernel message", messages.newest.text, source)
+            yield _no_address_space(host, address, "critical", evidence)
+    is_prepared, configuration = _is_prepared(host), VfConfiguration(host)
+    for function, sriov in _physical(host):
+        address = function.address
+        if sriov.has_addresses is not False or sriov.num_vfs or address in refused:
             continue
-        fixes = [BIOS_RESOURCES_FIX]
-        if not _reassigns_addresses(host):
-            fixes.append(REALLOC_FIX)
-        yield host_finding(
-            "critical",
-            host,
-            address,
-            "cannot create VFs: no PCI resources from the BIOS",
-            evidence=(Evidence("kernel message", messages.newest.text, message_source(messages)),),
-            why="Every VF needs its own address range behind the PCI bridge of the NIC. The "
-            "firmware assigns the ranges before Linux starts.",
-            fixes=tuple(fixes),
-        )
+        requested = configuration.of(function)
+        if requested or is_prepared:
+            source = f"{PCI_DEVICES}/{address}/resource"
+            more = (*(one.evidence for one in requested), *_vf_range_messages(host, address))
+            evidence = Evidence("addresses for the memory of VFs", "none", source)
+            severity: Severity = "critical" if requested else "info"
+            yield _no_address_space(host, address, severity, evidence, *more)
+
+
+def _vf_range_messages(host: HostFacts, address: str) -> Iterator[Evidence]:
+    """The newest message at boot about the memory of its VFs."""
+    messages = address_messages(host, address, "no_bar", within=math.inf)
+    entries = messages.entries if messages is not None else ()
+    for entry in [one for one in entries if VF_RANGE.search(one.text)][-1:]:
+        yield Evidence("kernel message", entry.text, LOG)
+
+
+def _no_address_space(
+    host: HostFacts, address: str, severity: Severity, *evidence: Evidence
+) -> Finding:
+    fixes = [BIOS_RESOURCES_FIX]
+    if not _reassigns_addresses(host):
+        fixes.append(REALLOC_FIX)
+    return host_finding(
+        severity,
+        host,
+        address,
+        "cannot create VFs: no PCI resources from the BIOS",
+        evidence=evidence,
+        why="Every VF needs its own address range behind the PCI bridge of the NIC. The "
+        "firmware assigns the ranges before Linux starts.",
+        fixes=tuple(fixes),
+    )
+
+
+VF_RANGE = pattern(r"\bVF BAR [0-5]\b|(?<!VF )\bBAR (?:[7-9]|1[0-2])\b")
+"""Ranges of VFs: since Linux 6.8 by their name, before by their number among all ranges."""
 
 
 BIOS_RESOURCES_FIX = Fix(

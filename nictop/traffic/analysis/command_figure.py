@@ -4,8 +4,8 @@ format.
 Reads nothing. Formats: fio ``--output-format=json`` (HOWTO, "JSON output": bytes/s in
 ``bw_bytes``), iperf3 ``-J`` and ``--json-stream``, wrk (README, ``Requests/sec:``), ab (manual,
 ``Requests per second:``), sysbench (``transactions: N (R per sec.)``, ``(R MiB/sec)``), dd
-(coreutils manual, ``copied, 1.2 s, 3.4 GB/s``), rsync (manual, ``bytes/sec``). Outputs are not
-trusted: an invalid one has no figure.
+(coreutils manual, ``copied, 1.2 s, 3.4 GB/s``), rsync (manual, ``bytes/sec``; with the decimal
+comma of its locale). Outputs are not trusted: an invalid one has no figure.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ MAX_SEARCHED_CHARS = 64 * 1024
 NO_MATCH = "--value matches nothing in its output"
 NO_MATCH_IN_END = "--value matches nothing in the last 64 KiB of its output"
 MAX_LINE_CHARS = 2000
+"""Of each line that are searched: the time of an expression may grow with the square of it."""
+NO_MATCH_IN_LINES = f"--value matches nothing in the first {MAX_LINE_CHARS} characters of its lines"
 MAX_SEARCH_SECONDS = 1.0
 """Of CPU time for that search: an expression of the user may take exponential time on what a host
 sends."""
 NUMBER = re.compile(
-    r"[-+]?(?:\d[\d,]{0,30}(?:\.\d{0,30})?|\.\d{1,30})(?:[eE][-+]?\d{1,3})?", re.ASCII
+    r"[-+]?(?:\d(?:[\d.,]{0,40}\d)?|[.,]\d{1,30})\.?(?:[eE][-+]?\d{1,3})?", re.ASCII
 )
+GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(?:(?:\.\d{3})+|(?:,\d{3})+)", re.ASCII)
+"""A whole number in groups of three digits."""
 RATE_UNITS = {
     "b/s": 1.0, "kb/s": 8e3, "mb/s": 8e6, "gb/s": 8e9, "tb/s": 8e12, "kib/s": 8 * 2.0**10,
     "mib/s": 8 * 2.0**20, "gib/s": 8 * 2.0**30, "kbit/s": 1e3, "mbit/s": 1e6, "gbit/s": 1e9,
@@ -48,8 +52,15 @@ IPERF3_BITS_PER_SECOND = "bits_per_second"
 OTHER_DIRECTION = "_bidir_reverse"
 """Suffix of a sum of the server's direction with --bidir, since 3.11."""
 END_EVENT = re.compile(r'^\{"event":"end",', re.MULTILINE)
+ERROR_EVENT = re.compile(r'^\{"event":"error",', re.MULTILINE)
 DD = re.compile(r"copied, [\d.]{1,20}(?:e[-+]?\d{1,3})? s, ([\d.]{1,20}) ([kMGT]?B)/s", re.ASCII)
 RSYNC = re.compile(r"(?<![\d.,])([\d.,]{1,30}) bytes/sec", re.ASCII)
+RSYNC_HUMAN = re.compile(r"(?<![\d.,])[\d.,]{1,30}[KMGTPE] bytes/sec", re.ASCII)
+RSYNC_HUMAN_TEXT = (
+    "with -h, the units of rsync may be of 1000 or of 1024; it is read without -h, or by --value"
+)
+"""RsyncProject/rsync, lib/compat.c, do_big_num: -h has units of 1000, -hh of 1024, with the same
+letters."""
 WRK = re.compile(r"^Requests/sec: {1,10}([\d.]{1,20})$", re.ASCII | re.MULTILINE)
 AB = re.compile(r"^Requests per second: {1,10}([\d.]{1,20}) ", re.ASCII | re.MULTILINE)
 SYSBENCH_RATE = re.compile(r"\(([\d.]{1,20}) (MiB/sec)\)", re.ASCII)
@@ -72,7 +83,8 @@ def figure_by_expression(
     except TooLong:
         return None, f"--value took more than {MAX_SEARCH_SECONDS:g} s"
     if found is None:
-        return None, NO_MATCH
+        is_cut = any(len(line) > MAX_LINE_CHARS for line in text.splitlines())
+        return None, NO_MATCH_IN_LINES if is_cut else NO_MATCH
     groups = found.groupdict()
     captured = groups.get("value")
     if captured is None:
@@ -94,10 +106,11 @@ def searched_text(stdout: str, stderr: str) -> str:
 
 
 def _last_match(text: str, expression: re.Pattern[str]) -> re.Match[str] | None:
+    """That is not empty, as the last one of ``.*`` is."""
     found = None
     for line in text.splitlines():
         for match in expression.finditer(line[:MAX_LINE_CHARS]):
-            found = match
+            found = match if match.group() else found
     return found
 
 
@@ -136,6 +149,35 @@ def known_figure(stdout: str, stderr: str) -> CommandFigure | None:
         if figure is not None:
             return figure
     return None
+
+
+def why_no_known_figure(stdout: str, stderr: str) -> str:
+    """Of a known format whose figure cannot be read; "": it is none."""
+    return RSYNC_HUMAN_TEXT if RSYNC_HUMAN.search(f"{stdout}\n{stderr}") else ""
+
+
+def reported_error(stdout: str) -> str:
+    """What iperf3 says is wrong in its JSON; "": nothing. With -J it may end with exit status 0
+    without having connected (seen with 3.12)."""
+    event, record = _last(ERROR_EVENT, stdout), _json_object(stdout)
+    error = None
+    if event is not None:
+        found = _json_object(stdout[event.start() :])
+        error = found.get("data") if found is not None else None
+    elif record is not None and "start" in record:
+        error = record.get("error")
+    return error if isinstance(error, str) else ""
+
+
+def text_beside_json(stdout: str) -> str:
+    """What a command wrote before and behind a JSON object: that of fio has no messages."""
+    for begin in _object_starts(stdout):
+        try:
+            _, end = json.JSONDecoder(parse_int=float).raw_decode(stdout, begin)
+        except (ValueError, RecursionError):
+            continue
+        return f"{stdout[:begin]}\n{stdout[end:]}"
+    return stdout
 
 
 def _json_object(text: str) -> Mapping[str, Any] | None:
@@ -264,10 +306,28 @@ def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
 
 
 def _number(text: str) -> float | None:
+    """None: it is none."""
+    number, exponent, power = text.lower().partition("e")
     try:
-        return _finite(float(text.replace(",", "")))
+        return _finite(float(_with_decimal_point(number) + exponent + power))
     except ValueError:
         return None
+
+
+def _with_decimal_point(number: str) -> str:
+    """Without groups of digits, and with a point for the decimal comma of a locale. Of a point and
+    a comma the last one is decimal; alone, before three digits, a comma is between thousands
+    (``1,250``) and a point is not (``1.250``)."""
+    if number.count(".") == 1 and "," not in number:
+        return number
+    if GROUPED.fullmatch(number):
+        return number.replace(",", "").replace(".", "")
+    whole, decimal, fraction = number.rpartition(max(".,", key=number.rfind))
+    if not decimal:
+        return number
+    if GROUPED.fullmatch(whole) and decimal not in whole:
+        whole = whole.replace(",", "").replace(".", "")
+    return f"{whole}.{fraction}"
 
 
 def _finite(value: object) -> float | None:

@@ -28,7 +28,7 @@ from nictop.traffic.results.measures import (
     equal_load_measures,
     measures_of,
 )
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import Result, other_nic_text
 from nictop.traffic.results.selection import StoredRun, set_ups
 from nictop.traffic.results.workload import CommandFigure
 
@@ -189,10 +189,11 @@ def compare(
         *_differing_refusals(differences, compared),
         *_unequal_refusals(a, b, names, load),
         *_unit_refusals((*a, *b)),
+        *_nic_refusals(a, b, names, differences),
     )
     first, caveats = figures[0], (caveat_of_runs(a), caveat_of_runs(b))
     if first.ratio is None and not refusals:
-        refusals = (f"a run has {first.measure.title} 0",)
+        refusals = tuple(_value_refusals(a, b, names, first.measure))
     goodputs = _goodputs(figures)
     if refusals:
         figures = tuple(replace(figure, ratio=None, verdict="refused") for figure in figures)
@@ -243,6 +244,20 @@ def _unequal_refusals(
         yield f"different tests: {', '.join(tests)}"
 
 
+def _value_refusals(
+    a: Sequence[Result], b: Sequence[Result], names: tuple[str, str], measure: Measure
+) -> Iterator[str]:
+    """Runs without a value of the deciding figure, or with 0."""
+    for name, runs in zip(names, (a, b), strict=True):
+        values = [measure.value(run) for run in runs]
+        unknown = [str(number) for number, value in enumerate(values, 1) if value is None]
+        if unknown:
+            which = f"of {clean(name)} {', '.join(unknown)}"
+            yield f"{measure.title} {which} is not known ({measure.why_unknown})"
+        elif not all(values):
+            yield f"a run of {clean(name)} has {measure.title} 0"
+
+
 def _unit_refusals(runs: Sequence[Result]) -> Iterator[str]:
     """Figures of commands that are not the same quantity."""
     found = dict.fromkeys(
@@ -252,6 +267,22 @@ def _unit_refusals(runs: Sequence[Result]) -> Iterator[str]:
     )
     if len(found) > 1:
         yield f"different figures of the command: {', '.join(found)}"
+
+
+def _nic_refusals(
+    a: Sequence[Result],
+    b: Sequence[Result],
+    names: tuple[str, str],
+    differences: Iterable[tuple[str, str, str]],
+) -> Iterator[str]:
+    """Of commands that were to use different NICs, and did not. Runs that varied the NIC refuse
+    that themselves."""
+    if not any(fact == "client nic" for fact, _, _ in differences):
+        return
+    for name, runs in zip(names, (a, b), strict=True):
+        for number, run in enumerate(runs, 1):
+            if run.workload is not None and run.went_elsewhere and not run.compares_other_nic:
+                yield f"{clean(name)} {number}: {other_nic_text(run.workload)}"
 
 
 def figure_name(figure: CommandFigure) -> str:
@@ -311,7 +342,9 @@ def _figures(
 
 def _figure(a: Sequence[Result], b: Sequence[Result], measure: Measure) -> ComparedFigure:
     of_a, of_b = _values(a, measure), _values(b, measure)
-    ratio = pair_ratio(of_a, of_b)
+    # without a value of some run, others than those of one pair would be divided
+    is_complete = len(of_a) == len(a) and len(of_b) == len(b)
+    ratio = pair_ratio(of_a, of_b) if is_complete else None
     verdict: ComparisonVerdict = "refused"
     if ratio is not None:
         verdict = _verdict(ratio, less=measure.less_is_better)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nictop.model.devices.guests import guests
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficLine
 from nictop.traffic.analysis.cpu_load import host_load
 from nictop.traffic.hosts.host import RunHost
@@ -19,30 +20,31 @@ def host_loads(log: RunLog, flows: Sequence[Flow], axis: float | None) -> tuple[
     goodput = sum(flow.goodput_or_zero for flow in flows)
     machines = _machines_of_ends(log)
     loads = []
+    seen: dict[str, str] = {}
     for name, role, endpoint in host_roles(log.plan, log.hosts):
         host = log.hosts.get(name)
         if axis is None or host is None:
             loads.append(HostLoad(name, role, None))
             continue
+        first = seen.setdefault(_machine(log, name), name)
         readings: list[TrafficLine] = []
         for end in log.all_ends:
             if end.host == name:
                 readings += end.threads
-        loads.append(
-            host_load(
-                name,
-                role,
-                tuple(host.records),
-                measured_window(log),
-                offset=host.offset.seconds + axis,
-                snapshot=host.snapshot,
-                bits_per_second=goodput or None,
-                ifindex=endpoint.ifindex if endpoint is not None else None,
-                readings=readings,
-                pids=_pids(log, host),
-                ends=machines.get(name),
-            )
+        load = host_load(
+            name,
+            role,
+            tuple(host.records),
+            measured_window(log),
+            offset=host.offset.seconds + axis,
+            snapshot=host.snapshot,
+            bits_per_second=goodput or None,
+            ifindex=endpoint.ifindex if endpoint is not None else None,
+            readings=readings,
+            pids=_pids(log, host),
+            ends=machines.get(name),
         )
+        loads.append(load if first == name else replace(load, machine_of=first))
     return tuple(loads)
 
 

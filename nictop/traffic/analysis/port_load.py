@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.model.devices.bridges import outer_port
 from nictop.model.devices.ceiling import INTERFRAME_GAP, PREAMBLE
 from nictop.model.devices.links import function_of, functions_by_address, reported_speed
 from nictop.model.devices.netdevs import End
-from nictop.model.devices.pairs import pairs
+from nictop.model.devices.pairs import Pairs, pairs
 from nictop.model.devices.ports import sharing_functions, why_port_is_unknown
 from nictop.model.rates.links import PortRates, port_rates
 from nictop.model.snapshot import Snapshot
@@ -24,7 +25,7 @@ from nictop.traffic.results.port_load import PortLoad
 
 def port_loads(log: RunLog, axis: float | None) -> tuple[PortLoad, ...]:
     """Of the chosen NICs that are a port with VFs or a VF of one; of a guest, if the hypervisor is
-    watched."""
+    watched, also by the bridge of its tap."""
     if axis is None:
         return ()
     return tuple(_port_loads(log, axis))
@@ -32,9 +33,14 @@ def port_loads(log: RunLog, axis: float | None) -> tuple[PortLoad, ...]:
 
 def _port_loads(log: RunLog, axis: float) -> Iterator[PortLoad]:
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
-    below: Mapping[End, End] = {
-        pair.guest: pair.physical for pair in pairs(snapshots.values()).virtual_functions
-    }
+    known = pairs(snapshots.values())
+    below = {pair.guest: pair.physical for pair in known.virtual_functions}
+    bridges = _bridges_of_guests(known, snapshots)
+    if not _is_on_one_bridge(log.plan.client, log.plan.server, bridges):
+        for guest, bridge in bridges.items():
+            uplink = _uplink_with_functions(bridge, snapshots)
+            if uplink is not None:
+                below.setdefault(guest, uplink)
     for endpoint in (log.plan.client, log.plan.server):
         port = _port_of(endpoint, snapshots, below)
         if port is None:
@@ -44,6 +50,34 @@ def _port_loads(log: RunLog, axis: float) -> Iterator[PortLoad]:
         begin, end = measured_window(log)
         records = _between(log.hosts[host].records, since + begin, since + end)
         yield _load(endpoint.host, snapshots[host], link, records)
+
+
+def _bridges_of_guests(known: Pairs, snapshots: Mapping[str, Snapshot]) -> dict[End, End]:
+    """NIC of a guest → the bridge of its tap."""
+    found = {}
+    for pair in known.taps:
+        links = snapshots[pair.tap.host].links
+        place = outer_port(links[pair.tap.ifindex], links)
+        if place is not None:
+            found[pair.guest] = End(pair.tap.host, place[1].ifindex)
+    return found
+
+
+def _is_on_one_bridge(client: Endpoint, server: Endpoint, bridges: Mapping[End, End]) -> bool:
+    """Both ends are guests of one bridge: what they send does not leave it."""
+    if client.end is None or server.end is None or client.end not in bridges:
+        return False
+    return bridges[client.end] == bridges.get(server.end)
+
+
+def _uplink_with_functions(bridge: End, snapshots: Mapping[str, Snapshot]) -> End | None:
+    """The only port of a bridge that is a physical function with VFs."""
+    found = [
+        link.ifindex
+        for link in snapshots[bridge.host].links.values()
+        if link.master == bridge.ifindex and link.virtual_functions
+    ]
+    return End(bridge.host, found[0]) if len(found) == 1 else None
 
 
 def _port_of(

@@ -26,7 +26,10 @@ from nictop.traffic.analysis.command_figure import (
     NO_MATCH_IN_END,
     figure_by_expression,
     known_figure,
+    reported_error,
     searched_text,
+    text_beside_json,
+    why_no_known_figure,
 )
 from nictop.traffic.analysis.host_loads import host_loads
 from nictop.traffic.analysis.nic_load import snapshot_between
@@ -68,11 +71,16 @@ from nictop.traffic.results.workload import (
 
 MAX_LINES, MAX_LINE_CHARS = 12, 300
 """Last lines of each stream that are kept in a result."""
+TAB_CELLS = 4
+"""Of a tab in it: JSON of iperf3 is indented by tabs."""
 MAX_ERROR_CHARS = 200
 MAX_PEERS = 8
 MAX_LOSSES = 32
 MAX_NICS = 16
 MIN_PACKETS = 1
+SHORT_SECONDS = 2.0
+"""Below which a measurement may have no two counter records that are far enough apart for a share
+of CPU time (`cpu_load.MIN_CPU_WINDOW_SECONDS`)."""
 NEEDS_TERMINAL = re.compile(
     r"not a tty|not a terminal|inappropriate ioctl|no tty present|a terminal is required|"
     r"must be (?:run|connected) (?:from|to) a terminal|stdin is not|cannot open /dev/tty|"
@@ -80,9 +88,8 @@ NEEDS_TERMINAL = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
-UNSEEN = ExaminedLimit(
-    "what is not seen from here", "its peer, the network, the command itself", "possible"
-)
+MAX_LOSS_LIMITS = 3
+"""Counters of lost packets that are named."""
 MAX_THREADS, MIN_NAMED_SHARE = 3, 0.1
 """Threads that are named beside a full CPU, and the share of a core from which on."""
 AT_LINE_SHARE = 0.9
@@ -101,7 +108,7 @@ def one_host_result(log: RunLog) -> Result:
         wall=log.wall,
         flows=flows,
         hosts=host_loads(log, flows, axis),
-        failure=log.failure or (_failure(plan, figures) if figures is not None else None),
+        failure=log.failure or (_failure(plan, figures, end.work) if figures is not None else None),
         stopped=log.stopped,
         schema=WORKLOAD_SCHEMA,
         facts=_facts(plan, snapshots),
@@ -147,6 +154,8 @@ def _figures(log: RunLog, end: RunEnd, snapshots: Mapping[str, Snapshot]) -> Wor
     report = end.work
     if report is None:
         why = "nictop does not see the connections of a measurement by hand"
+        if end.is_interval:
+            why = "a recording does not have the connections of all processes"
         if log.plan.guest:
             why = "the connections of a guest are not seen from its hypervisor"
         if log.plan.test == "workload":
@@ -186,7 +195,7 @@ def last_lines(text: str) -> tuple[str, ...]:
     lines = []
     for line in text.rstrip("\n").split("\n")[-MAX_LINES:]:
         shown = line.rstrip("\r").rpartition("\r")[2]
-        lines.append(shown[:MAX_LINE_CHARS])
+        lines.append(shown.expandtabs(TAB_CELLS)[:MAX_LINE_CHARS])
     return tuple(lines) if text.strip() else ()
 
 
@@ -194,7 +203,9 @@ def _with_figure(
     figures: WorkloadFigures, plan: RunPlan, report: WorkloadReport
 ) -> WorkloadFigures:
     if not plan.value_pattern:
-        return replace(figures, figure=known_figure(report.stdout, report.stderr))
+        figure = known_figure(report.stdout, report.stderr)
+        why = "" if figure is not None else why_no_known_figure(report.stdout, report.stderr)
+        return replace(figures, figure=figure, no_figure=why)
     try:
         expression = re.compile(plan.value_pattern)
     except re.error:
@@ -212,7 +223,7 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
     """The chosen one, then the others by their bytes."""
     host, chosen = log.plan.client.host, log.plan.client.ifindex
     before, after = log.before.get(host), log.after.get(host)
-    if before is None or after is None:
+    if before is None or after is None or after.time <= before.time:
         return
     found = []
     nic = counted_nic(log.plan, snapshot)
@@ -221,6 +232,7 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
         is_other_loopback = link.flags & IFF_LOOPBACK and ifindex != chosen
         if is_other_loopback or not is_counted:
             continue
+        first, last = before, after
         count = partial(counted, before, after, CountedNic(ifindex))
         if ifindex == chosen:
             first, last = _counted_records(log, nic, before, after)
@@ -232,7 +244,7 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
             sent_bytes=count(TX_BYTES),
             received_packets=count(RX_PACKETS),
             sent_packets=count(TX_PACKETS),
-            seconds=after.time - before.time,
+            seconds=last.time - first.time,
         )
         if ifindex == chosen or (traffic.received_packets or 0) + (traffic.sent_packets or 0):
             found.append(traffic)
@@ -278,19 +290,21 @@ def _flows(log: RunLog, axis: float | None, figures: WorkloadFigures | None) -> 
         every = nic_points(host.records, nic, origin, sends=sends)
         points = [point for point in every if point.time > 0]
         flow = nic_flow(host.name, points, sends=sends)
-        flows.append(replace(flow, received=_total(figures, sends=sends)))
+        flows.append(replace(flow, received=_total(plan, figures, sends=sends)))
     return tuple(flows)
 
 
-def _total(figures: WorkloadFigures | None, *, sends: bool) -> Total | None:
+def _total(plan: RunPlan, figures: WorkloadFigures | None, *, sends: bool) -> Total | None:
+    """Of the seconds of a command, which moved what was counted; without one of those between both
+    readings of the counters."""
     nic = figures.chosen if figures is not None else None
-    if figures is None or nic is None or not figures.seconds:
+    if figures is None or nic is None:
         return None
+    seconds = nic.seconds if plan.test == "manual" else figures.seconds
     moved = nic.sent_bytes if sends else nic.received_bytes
-    if moved is None:
+    if moved is None or seconds <= 0:
         return None
-    rate = 8 * moved / figures.seconds
-    return Total(False, False, figures.seconds, rate, moved)
+    return Total(False, False, seconds, 8 * moved / seconds, moved)
 
 
 def _losses(log: RunLog, snapshots: Mapping[str, Snapshot]) -> tuple[CountedLoss, ...]:
@@ -385,7 +399,9 @@ def _largest(peers: Mapping[str, TrafficPeer]) -> tuple[TrafficPeer, ...]:
 # --------------------------------------------------------------------------------------------- end
 
 
-def _failure(plan: RunPlan, figures: WorkloadFigures) -> Failure | None:
+def _failure(
+    plan: RunPlan, figures: WorkloadFigures, report: WorkloadReport | None
+) -> Failure | None:
     """How the command failed; None: it did not."""
     if plan.test != "workload" or figures.reason == "stopped":
         return None
@@ -394,9 +410,11 @@ def _failure(plan: RunPlan, figures: WorkloadFigures) -> Failure | None:
         return Failure("deadline", sentence + _terminal_text(figures))
     if figures.signal is not None:
         return Failure("died", f"the command was ended by {_signal_text(figures.signal)}")
+    error = reported_error(report.stdout) if report is not None else ""
     if not figures.status:
-        return None
-    said = _last_error(figures)
+        sentence = "the command reports an error in its JSON, with exit status 0"
+        return Failure("died", f"{sentence}: {_message(error)}") if error else None
+    said = _last_error(figures, report, error)
     if figures.status in EXEC_STATUSES:
         sentence = f"the command could not be executed (exit status {figures.status})"
         return Failure("start", f"{sentence}{said}")
@@ -409,13 +427,19 @@ def _signal_text(number: int) -> str:
     return f"signal {signal_text(number)}"
 
 
-def _last_error(figures: WorkloadFigures) -> str:
-    """``: No space left on device``: the last line of its standard error, else of its output."""
-    for lines in (figures.stderr, figures.stdout):
-        said = [clean(line) for line in lines if line.strip()]
+def _last_error(figures: WorkloadFigures, report: WorkloadReport | None, error: str) -> str:
+    """``: No space left on device``: the last line of its standard error, else what its JSON has
+    as `error`, else the last line of its output beside JSON."""
+    beside = last_lines(text_beside_json(report.stdout)) if report is not None else ()
+    for lines in (figures.stderr, (error,), beside, figures.stdout):
+        said = [line for line in lines if line.strip()]
         if said:
-            return f": {said[-1][:MAX_ERROR_CHARS]}"
-    return ""
+            return f": {_message(said[-1])}"
+    return " and wrote nothing: it has no terminal, and its standard input is /dev/null"
+
+
+def _message(text: str) -> str:
+    return clean(text)[:MAX_ERROR_CHARS]
 
 
 def _terminal_text(figures: WorkloadFigures) -> str:
@@ -448,23 +472,45 @@ def _notes(result: Result) -> Iterator[str]:
         yield "some processes of the command could not be ended: they have another user, or hang"
     if figures.user == "root" and plan.test == "workload":
         yield "it ran as root, as the login is root's"
-    busiest = max(figures.nics, key=lambda nic: nic.bytes, default=None)
-    chosen = figures.chosen
-    if busiest is not None and chosen is not None and busiest.bytes > 2 * chosen.bytes:
-        size = units.bytes_(busiest.bytes)
-        yield f"{busiest.name} carried more ({size}): --client-nic {busiest.name} measures that"
-    if figures.seconds < 1 and figures.reason != "lost" and plan.test == "workload":
-        yield "it took less than a second: CPU time is not counted that finely"
+    busier = figures.busier_nic
+    if busier is not None and not result.compares_other_nic:
+        size = units.bytes_(busier.bytes)
+        yield f"{busier.name} carried more ({size}): --client-nic {busier.name} measures that"
+    is_unmeasured = any(load.busy is None for load in result.hosts)
+    if is_unmeasured and figures.seconds < SHORT_SECONDS and figures.reason != "lost":
+        yield "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"
 
 
 # ------------------------------------------------------------------------------------------- limits
 
 
 def _limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:
-    """What of the hosts may have limited it; its own disk, its peer and the network are not
-    seen."""
-    found = [*_line_limits(result, snapshots), *_cpu_limits(result), UNSEEN]
+    """What of the hosts may have limited it, and what is not seen."""
+    found = [
+        *_line_limits(result, snapshots),
+        *_cpu_limits(result),
+        *_loss_limits(result),
+        _unseen(result),
+    ]
     yield from sorted(found, key=lambda limit: limit.verdict == "excluded")
+
+
+def _unseen(result: Result) -> ExaminedLimit:
+    """Datagrams that the receiver drops for a full socket buffer are counted only there."""
+    who = "its peer and what its full socket buffers drop, the network, the command itself"
+    if result.plan.test == "manual":
+        who = "its peer and what its full socket buffers drop, the network, the programs"
+    if result.plan.guest:
+        who = "the guest and its peer, and what their full socket buffers drop; the network"
+    return ExaminedLimit("what is not seen from here", who, "possible")
+
+
+def _loss_limits(result: Result) -> Iterator[ExaminedLimit]:
+    """What the hosts counted as lost meanwhile, as far as it can be of what was measured."""
+    causes = [loss for loss in result.losses if loss.is_cause]
+    causes.sort(key=lambda loss: -loss.count)
+    for loss in causes[:MAX_LOSS_LIMITS]:
+        yield ExaminedLimit(f"lost on {clean(loss.host)}", loss.text, "possible")
 
 
 def _line_limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[ExaminedLimit]:

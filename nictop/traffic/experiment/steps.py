@@ -39,6 +39,7 @@ from nictop.traffic.plan.validation import (
     ValidatedRequest,
     all_problems,
     reasons_by_value,
+    unused_value_text,
     validate_request,
 )
 from nictop.traffic.plan.variables import change_text, variable_in
@@ -169,6 +170,7 @@ def _experiment_of_one_host(
             guest_vf=chosen.vf,
         )
         notes[chosen.note] = None
+    notes[unused_value_text(checked)] = None
     listed = [note for note in notes if note]
     listed += _missing_observers(request, snapshots)
     listed += _variant_notes(checked)
@@ -234,7 +236,10 @@ def _foreign_note(request: RunRequest) -> str:
     if request.foreign_side == "client":
         seen = f"of it only what is seen from {clean(request.server)} is known"
         return f"{clean(request.client)} is not watched: {seen}"
-    return f"{clean(request.server)} is not watched: of it only what iperf3 reports is known"
+    reported = (
+        "what its TCP acknowledges" if request.generator == "ntttcp" else "what iperf3 reports"
+    )
+    return f"{clean(request.server)} is not watched: of it only {reported} is known"
 
 
 def _experiment(

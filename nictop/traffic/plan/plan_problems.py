@@ -152,7 +152,8 @@ def _command_problems(plan: RunPlan) -> Iterator[Problem]:
     if not command.strip():
         yield Problem("workload", "the command is missing, e.g. --workload 'fio job.fio'")
     elif len(command) > MAX_COMMAND_CHARS or not command.isprintable():
-        yield Problem("workload", f"the command is not one line of {MAX_COMMAND_CHARS} characters")
+        longest = f"of at most {MAX_COMMAND_CHARS} characters, without tabs"
+        yield Problem("workload", f"the command is not one line {longest}: put it into a script")
     pattern = plan.value_pattern
     if len(pattern) > MAX_PATTERN_CHARS or not pattern.isprintable():
         longest = f"of at most {MAX_PATTERN_CHARS} characters"

@@ -6,6 +6,7 @@ Reads nothing; called before any host is connected to.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
@@ -17,7 +18,7 @@ from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import InvalidRequest, Problem
 from nictop.traffic.plan.quantities import quoted
 from nictop.traffic.plan.request import BUILTIN_TESTS, RunRequest, no_generator, plan_of
-from nictop.traffic.plan.variables import check_value_in, variable_in
+from nictop.traffic.plan.variables import ONE_HOST_VARIABLES, check_value_in, variable_in
 
 ExperimentKind = Literal["run", "repeat", "sweep", "compare"]
 
@@ -25,6 +26,9 @@ MAX_REPEATS = 1000
 MAX_RUNS = 5000
 MAX_REST_SECONDS = 86400.0
 MAX_LABEL_CHARACTERS = 200
+VALUE_NAME = "NICTOP_VALUE"
+USED_VALUE = re.compile(r"\$NICTOP_VALUE\b|\$\{NICTOP_VALUE\}", re.ASCII)
+"""In a command, without a default."""
 EXAMPLE_PAIR = EndpointPair(
     "", Endpoint("client", None, "192.0.2.1"), Endpoint("server", None, "192.0.2.2")
 )
@@ -63,6 +67,7 @@ def validate_request(request: RunRequest) -> ValidatedRequest:
         hint = "use it with a sweep or comparison of one of these"
         raise InvalidRequest.of("between", f"between: {said}", hint, said=said)
     _check_plans(validated)
+    _check_used_value(validated)
     return validated
 
 
@@ -111,6 +116,29 @@ def _check_repeats(validated: ValidatedRequest) -> None:
     runs = len(validated.values) * repeat
     if runs > MAX_RUNS:
         raise InvalidRequest.of("repeat", f"{runs} runs: more than {MAX_RUNS}")
+
+
+def _check_used_value(validated: ValidatedRequest) -> None:
+    """Without a variable it would be empty in the command."""
+    if validated.variable or not USED_VALUE.search(validated.request.workload):
+        return
+    said = "the command has $NICTOP_VALUE, but nothing is varied"
+    hint = "with a sweep or comparison it is the value; ${NICTOP_VALUE:-4K} has a default"
+    raise InvalidRequest.of("workload", said, hint)
+
+
+def unused_value_text(validated: ValidatedRequest) -> str:
+    """A remark on a command that is the same for each value; "": it is not, or nothing is varied
+    that only a command can vary."""
+    request, variable = validated.request, validated.variable
+    if request.test != "workload" or not variable or variable in ONE_HOST_VARIABLES:
+        return ""
+    if VALUE_NAME in request.workload:
+        return ""
+    return (
+        f"${VALUE_NAME} is not in the command: with each {clean(variable)} it does the same, "
+        "unless a program in it reads that variable"
+    )
 
 
 def _check_plans(validated: ValidatedRequest) -> None:

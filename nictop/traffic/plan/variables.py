@@ -173,9 +173,13 @@ VARIABLE_NAME = re.compile(r"[a-z][a-z0-9_-]{0,31}", re.ASCII)
 
 def variable_in(plan: RunOptions, name: str) -> Variable:
     """`variable_of` of a run with these options; of a workload every other name is one of its
-    command, which gets the value as $NICTOP_VALUE."""
+    command, which gets the value as $NICTOP_VALUE. A measurement by hand has no command. Raises
+    NictopError."""
     if not plan.is_of_one_host or name in ONE_HOST_VARIABLES:
         return variable_of(name)
+    if plan.test != "workload":
+        wrong = f"{quoted(name)} cannot be varied without a command"
+        raise NictopError(wrong, f"one of {', '.join(ONE_HOST_VARIABLES)}")
     return Variable(name, name, "4K,64K,1M", ("value",), _workload_value)
 
 
@@ -185,9 +189,10 @@ def _workload_value(plan: RunPlan, value: str) -> RunPlan:
 
 def check_value_in(plan: RunOptions, name: str, value: str) -> None:
     """`check_value` for a run with these options."""
-    if plan.is_of_one_host and name not in ONE_HOST_VARIABLES:
+    if plan.test == "workload" and name not in ONE_HOST_VARIABLES:
         check_workload_value(name, value)
     else:
+        variable_in(plan, name)
         check_value(name, value)
 
 

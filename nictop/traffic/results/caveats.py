@@ -33,6 +33,8 @@ def caveat_of(result: Result) -> str:
 
 def _caveat_of_one_host(result: Result) -> str:
     """Its figures are those of its NIC: whether they are of the workload is known or not."""
+    if result.compares_other_nic:
+        return NOT_VERIFIED
     share = result.workload.other_share if result.workload is not None else None
     return OTHER_TRAFFIC if share is not None and share > MAX_OTHER_SHARE else ""
 

@@ -182,6 +182,9 @@ class HostLoad:
     steal_unseen: bool = False
     """A virtual machine whose steal is 0 on every CPU since boot: its hypervisor may not report
     steal."""
+    machine_of: str = ""
+    """Host before this one that is the same machine (boot id), as two network namespaces are: its
+    CPUs are these, and count once in a comparison. "": none is, or it is not known."""
 
     @property
     def known_threads(self) -> tuple[ThreadLoad, ...]:

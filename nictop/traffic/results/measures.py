@@ -13,7 +13,7 @@ from typing import Literal
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.traffic.results.host_load import MIN_COST_GIGABITS
+from nictop.traffic.results.host_load import MIN_COST_GIGABITS, HostLoad
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.workload import CommandFigure
 
@@ -78,21 +78,29 @@ def _latency(name: Literal["p50", "p99"], *, loaded: bool = False) -> Measure:
 
 def busy_cores(result: Result) -> float | None:
     """Busy cores of client, server and monitored hosts; None: those of an end are not known. Time
-    that a hypervisor spends in its guests is left out: the guests count it. A machine that is both
-    ends counts once."""
-    of_ends, of_observers = [], 0.0
+    that a hypervisor spends in its guests is left out: the guests count it. A machine that is
+    several of these hosts counts once."""
+    of_machines: dict[str, float] = {}
+    has_end = False
     for load in result.hosts:
-        if load.role != "observer":
-            if load.busy is None:
+        is_end = load.role != "observer"
+        if load.busy is None:
+            if is_end:
                 return None
-            of_ends.append(load.busy.total)
-        elif load.busy is not None:
-            of_observers += load.busy.total - load.busy.guest
-    if not of_ends:
-        return None
+            continue
+        cores = load.busy.total if is_end else load.busy.total - load.busy.guest
+        machine = _machine(load, result) if is_end else load.machine_of or load.host
+        # in a container /proc/stat may have only its own part (lxcfs)
+        of_machines[machine] = max(cores, of_machines.get(machine, 0.0))
+        has_end = has_end or is_end
+    return sum(of_machines.values()) if has_end else None
+
+
+def _machine(load: HostLoad, result: Result) -> str:
+    """Name of the machine of an end; older results have it in the path proof only."""
     if result.proof is not None and result.proof.one_machine:
-        of_ends = of_ends[:1]
-    return sum(of_ends) + of_observers
+        return result.plan.client.host
+    return load.machine_of or load.host
 
 
 def _transactions(result: Result) -> float | None:
@@ -115,13 +123,15 @@ def _figure(result: Result) -> float | None:
 
 
 def _storage_latency(result: Result) -> float | None:
-    """Seconds that a request took on average, of the device or server with most of them."""
+    """Seconds that a request took on average, of the device or server with most of them; None also
+    if the kernel, which counts whole milliseconds of all requests together, has counted none."""
     figures = result.workload
     if figures is None or not figures.storage:
         return None
     busiest = figures.storage[0]
     count = busiest.reads + busiest.writes
-    return (busiest.read_seconds + busiest.write_seconds) / count if count else None
+    seconds = busiest.read_seconds + busiest.write_seconds
+    return seconds / count if count and seconds > 0 else None
 
 
 def cpu_per_gigabit(result: Result) -> float | None:
@@ -159,7 +169,10 @@ def _cores(value: float | None) -> str:
     return f"{units.significant(value)} cores"
 
 
-TOO_LITTLE_FOR_COST = f"not measured, or less than {units.bits_per_second(MIN_COST_GIGABITS * 1e9)}"
+TOO_LITTLE_FOR_COST = (
+    "not measured in every run: it was too short, or carried less than "
+    f"{units.bits_per_second(MIN_COST_GIGABITS * 1e9)}"
+)
 JUDGED_BY: dict[str, MeasureName] = {
     "duration": "duration",
     "rate": "rate",
@@ -194,7 +207,12 @@ MEASURES: dict[MeasureName, Measure] = {
             why_unknown=TOO_LITTLE_FOR_COST,
         ),
         Measure(
-            "storage", "storage latency", units.duration, _storage_latency, less_is_better=True
+            "storage",
+            "storage latency",
+            units.duration,
+            _storage_latency,
+            less_is_better=True,
+            why_unknown="too few requests in a run",
         ),
     )
 }

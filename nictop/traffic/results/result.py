@@ -13,7 +13,7 @@ from typing import Literal
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.model.text.terminal import clean
-from nictop.model.text.units import percentage
+from nictop.model.text.units import bytes_, percentage
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import PathTest
 from nictop.traffic.drops.counted_losses import CountedLoss
@@ -296,6 +296,17 @@ class Result:
         return max(known) / self.ceiling.goodput
 
     @property
+    def went_elsewhere(self) -> bool:
+        """A command did not use the NIC that was chosen for it, as far as is known."""
+        figures = self.workload
+        return self.plan.test == "workload" and figures is not None and not figures.used_chosen_nic
+
+    @property
+    def compares_other_nic(self) -> bool:
+        """`went_elsewhere` in a comparison of NICs."""
+        return self.plan.variable_name == "nic" and self.went_elsewhere
+
+    @property
     def why_not_ranked(self) -> tuple[str, ...]:
         """Why it may not be compared with others; () if it may."""
         return tuple(_ranking_objections(self))
@@ -366,11 +377,23 @@ def _one_host_objections(result: Result) -> Iterator[str]:
         share = figures.other_share
         if share is not None and share > MAX_OTHER_SHARE:
             yield f"{percentage(share)} of the bytes were not this workload"
+        if result.compares_other_nic:
+            yield other_nic_text(figures)
         if result.plan.judged_by in ("value", "smaller-value") and figures.figure is None:
             yield f"no figure of the command: {figures.no_figure or 'none of a known format'}"
     for load in result.hosts:
         is_short = figures is None or figures.seconds < MIN_COUNTED_SECONDS
         yield from _host_objections(load, is_short=is_short)
+
+
+def other_nic_text(figures: WorkloadFigures) -> str:
+    """``path not verified: ens5 carried 12.0 kB, ens4 1.20 GB: bind the command to …``"""
+    chosen, busier = figures.chosen, figures.busier_nic
+    if chosen is None or busier is None:
+        return "path not verified: the chosen NIC was not counted"
+    carried = f"{clean(chosen.name)} carried {bytes_(chosen.bytes)}"
+    carried += f", {clean(busier.name)} {bytes_(busier.bytes)}"
+    return f"path not verified: {carried}: bind the command to the NIC, or its address"
 
 
 def _end_objections(result: Result) -> Iterable[str]:

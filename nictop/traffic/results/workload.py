@@ -11,6 +11,9 @@ from nictop.probe.records import StorageActivity
 MAX_OTHER_SHARE = 0.05
 """Of the bytes of the chosen NIC: with more that are known to be of other processes, a run measures
 them too."""
+BUSIER_FACTOR = 2
+"""A NIC that carried more than that many times what the chosen one did, which may be a port of its
+bond, is named."""
 EndReason = Literal["itself", "deadline", "stopped", "lost", "hand", "interval"]
 """deadline: the time limit. stopped: by the user. lost: its host was lost, which ends it. hand: a
 measurement was ended by the user, as planned. interval: it was chosen in a recording, later."""
@@ -139,6 +142,25 @@ class WorkloadFigures:
             if nic.ifindex == self.chosen_ifindex:
                 return nic
         return None
+
+    @property
+    def busier_nic(self) -> NicTraffic | None:
+        """The NIC that carried most, if that is more than `BUSIER_FACTOR` times what the chosen one
+        did: the work may have gone over it."""
+        chosen, busiest = self.chosen, max(self.nics, key=lambda nic: nic.bytes, default=None)
+        if chosen is None or busiest is None or busiest.bytes <= BUSIER_FACTOR * chosen.bytes:
+            return None
+        return busiest
+
+    @property
+    def used_chosen_nic(self) -> bool:
+        """As far as is known: no NIC was busier, or most bytes of the chosen one were its own."""
+        chosen, owners = self.chosen, self.owners
+        if chosen is None:
+            return False
+        if self.busier_nic is None:
+            return True
+        return owners is not None and owners.own > chosen.bytes / 2
 
     @property
     def other_share(self) -> float | None:

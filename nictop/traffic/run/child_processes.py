@@ -44,10 +44,10 @@ class ChildProcesses:
             self._set_port(group, port)
             where = f"{host} port {port}"
             self._emit(Stage("starting", f"starting the server on {where}"))
-            if await self._listens(group, where):
+            reason = await self._why_not_listening(group, where)
+            if reason is None:
                 self._emit(Stage("listening", f"the server listens on {where}"))
                 return
-            reason = end_failure(self._log.of(group), group.ends["server"])
             if reason.kind != "address_in_use":
                 raise RunFailed(reason)
         in_use = f"ports {ports[0]} to {ports[-1]} are in use on {host}"
@@ -58,18 +58,22 @@ class ChildProcesses:
         if group is self._log.first:
             self._log.plan = replace(self._log.plan, port=port)
 
-    async def _listens(self, group: FlowGroup, where: str) -> bool:
-        """Start the server; False: it has ended."""
+    async def _why_not_listening(self, group: FlowGroup, where: str) -> Failure | None:
+        """Start the server; why it cannot listen, and has ended. None: it listens."""
         server = group.ends["server"]
         await self.start(group, "server")
         deadline = time.monotonic() + self._limits.listen
         while not server.listening and server.ended is None:
+            if server.problems and group.plan.generator == "ntttcp":  # it goes on without its port
+                reason = end_failure(self._log.of(group), server)
+                await self.stop()
+                return reason
             line = await self._inbox.next(deadline)
             if line is None:
                 late = f"{where}: server not listening after {self._limits.listen:g} s"
                 raise RunFailed(Failure("start", late))
             self._log.add_line(line)
-        return server.listening
+        return None if server.listening else end_failure(self._log.of(group), server)
 
     async def start(self, group: FlowGroup, side: Side) -> None:
         """Start one child process. Its deadline is that of the probe, for the case that the

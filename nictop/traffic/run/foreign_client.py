@@ -42,6 +42,8 @@ MAX_OTHERS = 20
 """Connections that were not the client's, after which nictop gives up."""
 FIRST_AGAIN = 10
 """Added to the number of a server in its id: another port adds another digit."""
+MAX_SAID_CHARS = 200
+"""Of a message of iperf3."""
 LEFT_KINDS = ("control_message", "interrupted")
 """How a server reports that its client has gone."""
 
@@ -154,9 +156,10 @@ class ForeignClientRun(OneEndRun):
         if own.death or own.has_crashed:
             raise RunFailed(Failure("died", f"{clean(own.host)}: {clean(own.death)}"))
         _, text = own.first_problem or (0.0, own.failed)
-        said = f" ({clean(text)[:200]})" if text else ""
+        text = clean(text).rstrip(": ")[:MAX_SAID_CHARS]
+        said = f" ({text})" if text else ""
         if own.peer:
-            return f"the client of {clean(own.peer)} has ended before any data{said}"
+            return f"the client of {clean(own.peer)} has ended within its first interval{said}"
         kind = self._plan.generator
         return f"a connection was no {kind} client: a port scan, iperf 2, another program{said}"
 
@@ -180,8 +183,9 @@ class ForeignClientRun(OneEndRun):
         where = f"{clean(plan.server.address)} port {plan.port}"
         sentence = f"no client of {self._client_name} has sent data to {where} within {plan.wait} s"
         if others:
-            listed = "; ".join(dict.fromkeys(others))
-            sentence += f"; {count_noun(len(others), 'other connection')}: {listed}"
+            sentence = f"no client of {self._client_name} was measured at {where} within "
+            sentence += f"{plan.wait} s; {count_noun(len(others), 'connection')}: "
+            sentence += "; ".join(dict.fromkeys(others))
             sentence += "".join(self._translated_hint())
             return Failure("timeout", sentence)
         tools = self._own.tools
@@ -248,7 +252,8 @@ class ForeignClientRun(OneEndRun):
             return self._gone()
         if is_late:
             longer = f"{self._client_name} went on after the {planned} s of the typed command"
-            return Failure("deadline", f"{longer}: nictop has ended it after {seconds:.0f} s")
+            after = max(seconds, self._sending_seconds)
+            return Failure("deadline", f"{longer}: nictop has ended it after {after:.0f} s")
         cause = link_loss(self._log) or f"the connection to {self._client_name} is lost"
         return Failure("stall", f"no more data after {seconds:.0f} s: {cause}")
 
@@ -257,7 +262,7 @@ def client_failure(plan: RunPlan, server: RunEnd) -> Failure:
     """Why a run has ended before its end, by the message of the server: the client's side is not
     seen."""
     seconds, text = server.first_problem or (0.0, server.failed or server.death)
-    said, kind = clean(text)[:200], kind_of(text, seconds)
+    said, kind = clean(text)[:MAX_SAID_CHARS], kind_of(text, seconds)
     name = clean(plan.client.host)
     measured = sum(interval.seconds for _, interval in server.intervals)
     if kind in LEFT_KINDS:

@@ -55,6 +55,9 @@ class OneHostRun(PlannedRun):
         self._rated: Counters | None = None
         """The record until which rates were emitted."""
         self._rates_due = time.monotonic() + RATE_SECONDS
+        self._begun = 0.0
+        """By hand; on the clock of nictop: the offset of that of the host may become better known
+        meanwhile."""
         self._is_requested = False
         """The command was requested, and may run."""
 
@@ -75,7 +78,7 @@ class OneHostRun(PlannedRun):
         if self._plan.test == "manual":
             self._begin_by_hand()
             await self._wait(time.monotonic() + self._plan.time)
-            self._log.ends["client"].end_by_hand(self._now())
+            self._end_by_hand()
             return
         await self._start_command()
         end = self._log.ends["client"]
@@ -137,8 +140,14 @@ class OneHostRun(PlannedRun):
         self._emit(Stage("running", f"running on {host} as {clean(end.begin.user)}"))
 
     def _begin_by_hand(self) -> None:
+        self._begun = time.monotonic()
         self._log.ends["client"].begin_by_hand(self._now())
         self._emit(Stage("running", MEASURING))
+
+    def _end_by_hand(self) -> None:
+        end = self._log.ends["client"]
+        if end.started is not None:
+            end.end_by_hand(end.started + time.monotonic() - self._begun)
 
     def _now(self) -> float:
         """On the clock of the host."""
@@ -184,7 +193,7 @@ class OneHostRun(PlannedRun):
             self._log.stopped = 0.0
             return
         if self._plan.test == "manual":
-            end.end_by_hand(self._now())
+            self._end_by_hand()
         else:
             self._log.stopped = max(0.0, self._now() - end.started)
 

@@ -4,19 +4,20 @@ costs much CPU."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Request
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
-    from nictop.probe.records import Inventory
+    from nictop.probe.records import Inventory, Outdated
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.scheduler import Scheduler, Timer
 
@@ -47,6 +48,8 @@ class DiagnosisScheduler:
         """Weak: an inventory of a large host takes 30 MB, and it may have a newer one."""
         self._inventories: dict[str, ref[Inventory]] = {}
         """Host → the inventory of the last diagnosis."""
+        self._events: dict[str, Outdated | None] = {}
+        """Host → the newest event that its last diagnosis knew."""
         self._may_start_at = 0.0
         self._idle = asyncio.Event()
         """No diagnosis is being made."""
@@ -65,14 +68,22 @@ class DiagnosisScheduler:
     def forget(self) -> None:
         """The findings are those of another time: nothing is known until the next diagnosis."""
         self._forgotten += 1
-        self._diagnosed, self._inventories = (), {}
+        self._diagnosed, self._inventories, self._events = (), {}, {}
         self.publish(None)
 
     def update(self, new: Mapping[str, Snapshot]) -> None:
         """Diagnose soon if one of these new snapshots has another inventory that the rules can be
-        run on."""
+        run on. Findings that one of these has an event about say so at once."""
+        self._mark(new)
         if any(self._is_new(name, snapshot) for name, snapshot in new.items()):
             self._scheduler.call_after_refresh(self._start_soon)
+
+    def _mark(self, hosts: Iterable[str]) -> None:
+        """Findings of these hosts that are older than an event say so."""
+        known = [self._sessions[name].snapshot for name in hosts if name in self._sessions]
+        new = [one for one in known if one.event is not self._events.get(one.host)]
+        if self.result is not None and any(one.unread_event for one in new):
+            self.publish(_marked(self.result, new))
 
     def _is_new(self, host: str, snapshot: Snapshot) -> bool:
         """The rules can be run on its inventory, and were not."""
@@ -167,12 +178,20 @@ class DiagnosisScheduler:
         if result is not None:
             result = with_unchecked(result, self.result, self._sessions)
         self._diagnosed = snapshots
+        self._events = {fact.name: fact.snapshot.event for fact in facts}
         self._inventories = {fact.name: ref(fact.inventory) for fact in facts}
         self.publish(result)
         if result is not None:
+            self._mark(host.name for host in hosts)  # there were events since its begin
             for host in hosts:
                 self._recheck(host, result)
         return took
+
+
+def _marked(result: Diagnosis, snapshots: Sequence[Snapshot]) -> Diagnosis:
+    from nictop.rules.outdated import with_marks
+
+    return replace(result, findings=with_marks(result.findings, snapshots))
 
 
 def _references(hosts: Sequence[HostSession]) -> tuple[ref[Snapshot], ...]:

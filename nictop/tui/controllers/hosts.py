@@ -20,7 +20,6 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
-    from nictop.model.guests.agents import AgentsTold
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import HostedGuest, Request
     from nictop.rules import Diagnosis
@@ -67,8 +66,6 @@ class WatchedHosts:
         """Sources of hosts that are no longer watched, until they have ended."""
         self._listening: set[str] = set()
         """Hosts that listen for LLDP now."""
-        self.agents: dict[str, AgentsTold] = {}
-        """Host → what the agents of its guests told when they were asked last."""
         self._asking: set[str] = set()
         """Hosts whose agents are asked now."""
         self._workers: dict[str, Worker] = {}
@@ -218,7 +215,6 @@ class WatchedHosts:
         session = self.by_name.pop(name)
         session.fail("watched no longer")
         self._pending.pop(name, None)
-        self.agents.pop(name, None)
         self._workers.pop(name).cancel()
         self._close_source(session)
         self.changed.publish()
@@ -359,8 +355,8 @@ class WatchedHosts:
             await self.session.request(request)
 
     def ask_agents(self, name: str, notify: Notify) -> None:
-        """The guest agents of the virtual machines of a host; what they tell is in `agents`, and
-        how many did is given to `notify`. A second time at once has no effect."""
+        """The guest agents of the virtual machines of a host; how many told something is given to
+        `notify`. A second time at once has no effect."""
         if name in self._asking:
             return
         self._asking.add(name)
@@ -377,7 +373,6 @@ class WatchedHosts:
             self._asking.discard(session.name)
         if self.by_name.get(session.name) is not session:
             return  # watched no longer
-        self.agents[session.name] = told
         answered = sum(not facts.why for facts in told.values())
         notify(f"{session.name}: {answered} of {len(told)} guest agents answered", "Guests")
         self.changed.publish()

@@ -168,17 +168,21 @@ class ScopedScheduler:
         return call
 
 
-class OpenPast(Protocol):
-    """Shows the past at a time (seconds, CLOCK_MONOTONIC), so many readings from there."""
+NOW_TEXT = "This is now: there is nothing later."
 
-    def __call__(self, moment: float, steps: int = 0) -> object: ...
+
+class OpenPast(Protocol):
+    """Shows the past at a time (seconds, CLOCK_MONOTONIC), so many readings or events from
+    there."""
+
+    def __call__(self, moment: float, steps: int = 0, *, events: int = 0) -> object: ...
 
 
 class PresentTimeline:
     """The timeline of live hosts, at now: every step back opens the past."""
 
-    def __init__(self, recent: RecentPast, open_past: OpenPast) -> None:
-        self._recent, self._open = recent, open_past
+    def __init__(self, recent: RecentPast, open_past: OpenPast, notify: Notify) -> None:
+        self._recent, self._open, self._notify = recent, open_past, notify
 
     @property
     def seconds(self) -> float:
@@ -206,10 +210,21 @@ class PresentTimeline:
     def step(self, count: int) -> None:
         if count < 0:
             self._open(monotonic(), count)
+        else:
+            self.edge()
 
     def skip(self, seconds: float) -> None:
         if seconds < 0:
             self._open(monotonic() + seconds)
+        else:
+            self.edge()
 
     def edge(self) -> None:
         """It is there."""
+        self._notify(NOW_TEXT, "Timeline")
+
+    def search(self, direction: int) -> None:
+        if direction < 0:
+            self._open(monotonic(), events=direction)
+        else:
+            self.edge()

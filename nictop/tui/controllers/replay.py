@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from functools import partial
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -72,6 +71,8 @@ class Replay:
         self._searching = ""
         """What is searched for, and where."""
         self._search_worker: Worker | None = None
+        self._wanted_events = 0
+        """So many are still to be found, forwards or (negative) backwards."""
         self._marks, self._runs = 0, tuple[RunMarks, ...]()
         self._gaps: deque[float] = deque(maxlen=9)
         """Seconds between two of the last readings."""
@@ -262,8 +263,11 @@ class Replay:
 
     def step(self, count: int) -> None:
         """One reading on or back, and pause there."""
+        before = self.playback.now()
         self.playback.step(count)
         self._jumped()
+        if self.playback.now() == before:
+            self._say_edge(count)
 
     def seek(self, moment: float) -> None:
         """Jump, seconds as in the recording."""
@@ -272,7 +276,20 @@ class Replay:
 
     def skip(self, seconds: float) -> None:
         """Jump on or back."""
-        self.seek(self.playback.now() + seconds)
+        before = self.playback.now()
+        if self._is_edge(before, seconds):
+            self._say_edge(seconds)
+        else:
+            self.seek(before + seconds)
+
+    def _is_edge(self, position: float, direction: float) -> bool:
+        edge = self.playback.end if direction > 0 else self.playback.begin
+        return (edge - position) * direction <= 0
+
+    def _say_edge(self, direction: float) -> None:
+        side = "later" if direction > 0 else "earlier"
+        title = "In the last minutes" if self.is_past else "In this recording"
+        self._notify(f"There is no {side} reading.", title)
 
     def edge(self) -> None:
         """To the end; of a file that is still being written, to what comes."""
@@ -296,22 +313,48 @@ class Replay:
         return bool(self._searching)
 
     def search(self, direction: int) -> None:
-        """Search for the next or the previous finding that appears, or run. Ends a search that is
-        running."""
-        work = partial(self._search, direction)
-        self._search_worker = self._scheduler.run_worker(
-            work, "search", "replay search", exclusive=True
-        )
+        """Search for the next or the previous finding that appears, or run, so many times. Goes on
+        with a search that is running; one in the other direction takes one from it."""
+        before, self._wanted_events = self._wanted_events, self._wanted_events + direction
+        if not self._wanted_events:
+            self.stop_search()
+        elif before * self._wanted_events <= 0:
+            self._search_worker = self._scheduler.run_worker(
+                self._search, "search", "replay search", exclusive=True
+            )
 
     def stop_search(self) -> None:
         if self._search_worker is not None:
             self._search_worker.cancel()
-        self._searching = ""
+        self._searching, self._wanted_events = "", 0
         self.changed.publish()
 
-    async def _search(self, direction: int) -> None:
+    async def _search(self) -> None:
         self.playback.pause()
-        recording, now = self.playback.recording, self.playback.now()
+        direction = 1 if self._wanted_events > 0 else -1
+        now, found = self.playback.now(), None
+        while self._wanted_events * direction > 0:
+            new = await self._find(direction, now)
+            if new is None:
+                break
+            now, found = new.time, new
+            self._wanted_events -= direction
+        self._wanted_events = 0
+        recording = self.playback.recording
+        if found is None:
+            which = "next" if direction > 0 else "previous"
+            self._notify(
+                f"No {which} warning, critical finding, change of a link or test was found. "
+                f"Findings are looked for every {STEP_SECONDS:g} s.",
+                "In the last minutes" if self.is_past else "In this recording",
+            )
+            return
+        self.seek(found.time)
+        self._notify(found.sentence, wall_clock_text(recording.wall_time(found.time)))
+
+    async def _find(self, direction: int, now: float) -> RecordingEvent | None:
+        """The event after or before a time of the recording."""
+        recording = self.playback.recording
         look = event_after if direction > 0 else event_before
         which = "next" if direction > 0 else "previous"
 
@@ -320,19 +363,9 @@ class Replay:
             self._searching = f"searching for the {which} event: {at}, esc cancels"
             self.changed.publish()
 
-        found: RecordingEvent | None = None
         try:
             show(now)
-            found = await look(recording, now, show)
+            return await look(recording, now, show)
         finally:
             self._searching = ""
             self.changed.publish()
-        if found is None:
-            self._notify(
-                f"No {which} warning, critical finding, change of a link or test was found. "
-                f"Findings are looked for every {STEP_SECONDS:g} s.",
-                "In this recording",
-            )
-            return
-        self.seek(found.time)
-        self._notify(found.sentence, wall_clock_text(recording.wall_time(found.time)))

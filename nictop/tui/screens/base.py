@@ -57,9 +57,14 @@ class Opener(Protocol):
     def open_diff(self, left: Marked, right: Marked) -> None:
         """What differs between both."""
 
-    def look_back(self, moment: float, steps: int = 0, *, asks: bool = False) -> object:
+    def hide_notices(self, title: str) -> None:
+        """Those with this title: what they say is over."""
+
+    def look_back(
+        self, moment: float, steps: int = 0, *, events: int = 0, asks: bool = False
+    ) -> object:
         """Show the hosts at a time of the last minutes (seconds, CLOCK_MONOTONIC), or so many
-        readings from there, and continue to read them; `asks`: ask for the time then."""
+        readings or events from there, and continue to read them; `asks`: ask for the time then."""
 
     def leave_past(self) -> object:
         """Show the present again."""

@@ -73,6 +73,8 @@ class FramedScreen(NictopScreen, Screen[None]):
         self._findings_shown = None
         self._pause_action = ""
         """The one that the footer shows."""
+        self._before_timeline: Widget | None = None
+        """What had the focus."""
 
     def compose(self) -> ComposeResult:
         self.set_size_classes(self.app.size)  # before there are widgets, whose styles depend on it
@@ -91,7 +93,7 @@ class FramedScreen(NictopScreen, Screen[None]):
             return None
         from nictop.tui.controllers.look_back import PresentTimeline
 
-        return PresentTimeline(self.nictop.recent, self.opener.look_back)
+        return PresentTimeline(self.nictop.recent, self.opener.look_back, self.nictop.notify)
 
     def compose_body(self) -> Iterable[Widget]:
         """The widgets of this screen."""
@@ -309,6 +311,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         if marked is None:
             self.nictop.notify(f"{host}: interfaces are not read yet.", MARK_TITLE)
             return
+        self.opener.hide_notices(MARK_TITLE)
         first = marks.mark(marked)
         if first is not None:
             self.opener.open_diff(newest(first, present.hosts, present.display), marked)
@@ -320,7 +323,16 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def action_go_back(self) -> None:
         """The timeline has the keys for it."""
+        self._before_timeline = self.focused
         self.set_focus(self.query_one(ReplayLine))
+
+    def on_replay_line_left(self) -> None:
+        """To the pane of before; where that is not shown any more, to the next one."""
+        before, self._before_timeline = self._before_timeline, None
+        if before in self.focus_chain and not isinstance(before, ReplayLine):
+            self.set_focus(before)
+        else:
+            self.focus_next()
 
     def action_now(self) -> None:
         self.opener.leave_past()

@@ -268,3 +268,11 @@ def test_a_pipe_is_refused() -> None:
     done = run("demo")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("nictop: stdout is not a terminal")
+
+
+def test_its_recording_is_read_by_the_other_commands() -> None:
+    """The path is printed, also without a terminal."""
+    found = run("demo", "--file")
+    assert found.returncode == 0 and found.stdout == f"{DEMO}\n"
+    shown = run("show", found.stdout.strip())
+    assert shown.returncode == 0 and "alma-load-001" in shown.stdout

@@ -199,6 +199,15 @@ def test_one_nic_of_a_recording(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert ":ens192" in printed(capsys, *sides, *times, code=0)
 
 
+def test_two_nics_of_one_host_at_one_time_are_named_by_host_and_nic(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Not twice by the time: that is the same."""
+    text = printed(capsys, f"{ONE}:ens224", f"{ONE}:ens256", "--at", AT, code=1)
+    head = "alma-load-001:ens224 · alma-load-001:ens256"
+    assert text.splitlines()[0].startswith(head) and "recorded " not in text.split("\n", 1)[1]
+
+
 @pytest.mark.parametrize(
     ("word", "name", "nic"),
     [

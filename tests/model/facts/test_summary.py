@@ -214,7 +214,7 @@ def test_settings_that_are_not_read_yet_are_not_unknown(name: str) -> None:
     assert any("speed not read yet" in text for text in texts)
     for link in host.links.values():
         function = next((one for one in host.pci if one.address == link.pci_address), None)
-        chain = [step.text for step in nic_steps(link, function, host)]
+        chain = [text for _, text in nic_steps(link, function, host).values()]
         assert "driver unknown" not in chain and "virtio-pci" not in chain
     assert any("Queues not read yet" in text for text in texts)
 

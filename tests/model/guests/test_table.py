@@ -44,6 +44,18 @@ def row(name: str, number: int = 0, snapshot: Snapshot | None = None) -> GuestRo
 # ------------------------------------------------------------------------------------------- owners
 
 
+def test_an_address_that_a_nic_should_have_and_is_not_known_to_have() -> None:
+    by = "ipconfig0 in /etc/pve/qemu-server/101.conf"
+    for address, is_named in (("192.0.2.5/24", True), ("192.0.2.77/24", False)):
+        nic = replace(WEB1.nics[0], assigned=(address,), assigned_by=by)
+        guests = (replace(WEB1, nics=(nic,)),)
+        (row,) = guest_rows(hypervisor(guests=guests))
+        assert (f"should have {address} ({by})" in nic_facts(row)) is is_named
+    stopped = replace(WEB1, state="stopped", nics=(replace(nic, link=None),))
+    (row,) = guest_rows(hypervisor(guests=(stopped,)))
+    assert [tuple(one) for one in row.addresses] == [("192.0.2.77/24", by)]
+
+
 def test_owners_of_links_and_functions() -> None:
     owners = hypervisor().owners
     found = {ifindex: owners.of_link(ifindex) for ifindex in (TAP, MACVTAP, VETH, PORT)}

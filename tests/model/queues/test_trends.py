@@ -53,8 +53,19 @@ def test_there_are_no_holes_between_the_newest_part_and_the_oldest(
 
 def test_cells_are_means_and_unknown_values_are_gaps() -> None:
     trends: Trends[int] = Trends()
-    trends.update((part(0.2, 40.0), part(0.4, 10.0), part(0.6, 10.0)), None, cpu_busy)
-    assert trends.cells([0, 7], 3) == {0: pytest.approx([0.2, 0.2, 0.5]), 7: [None, None, None]}
+    trends.update((part(0.2, 20.0), part(0.4, 10.0), part(0.6, 10.0)), None, cpu_busy)
+    known, unknown = trends.cells([0, 7], 3).values()
+    assert known[0] is None and known[1:] == pytest.approx([0.2, 0.5])
+    assert unknown == [None, None, None]
+
+
+def test_seconds_without_readings_are_a_gap() -> None:
+    trends: Trends[int] = Trends()
+    parts = [part(0.25), part(0.25), part(0.9, 12.0), part(0.25)]
+    trends.update(parts, None, cpu_busy)
+    assert trends.cells([0], 60)[0][-16:] == [None, 0.25, 0.25, *[None] * 12, 0.25]
+    trends.update([part(0.2, 10.0), part(0.4, 10.0)], None, cpu_busy)
+    assert None not in trends.cells([0], 60)[0][-20:], "it is read every 10 s"
 
 
 def test_each_part_is_read_once_until_the_source_changes() -> None:

@@ -47,6 +47,12 @@ def link_message(
     return rtnetlink.IFINFOMSG.pack(family, 1, ifindex, flags, 0) + b"".join(given.values())
 
 
+def test_a_change_has_how_often_the_carrier_changed() -> None:
+    counted = netlink.pack_u32(if_link.IFLA_CARRIER_CHANGES, 6)
+    change = parse_link_change(link_message(changes=counted), gone=False, time=1.5)
+    assert change is not None and change["carrier_changes"] == 6
+
+
 def test_a_change_has_the_fields_of_the_record() -> None:
     change = parse_link_change(link_message(), gone=False, time=1.5)
     assert change is not None

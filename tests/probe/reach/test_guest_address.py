@@ -63,10 +63,14 @@ def test_the_neighbour_table_has_complete_entries(root: Path) -> None:
     assert addresses(root, "101") == {}
 
 
-def test_leases_come_first(root: Path) -> None:
+@pytest.mark.parametrize("name", ["dnsmasq.leases", "dnsmasq.zone1.leases"])
+def test_leases_come_first(root: Path, name: str) -> None:
+    """The second file is one of Proxmox SDN."""
     lease = {"ip-address": "192.0.2.50", "mac-address": "52:54:00:AA:bb:02"}
     (root / "leases" / "virbr0.status").write_text(json.dumps([lease, 5, {}]))
-    (root / "dnsmasq").write_text("1 bc:24:11:00:00:01 10.0.0.5 web *\nbad\n")
+    (root / "dnsmasq").mkdir()
+    file = root / "dnsmasq" / name
+    file.write_text("1 bc:24:11:00:00:01 10.0.0.5 web *\nbad\n")
     assert list(addresses(root, "web1")) == ["192.0.2.50", "192.0.2.7"]
     assert addresses(root, "101") == {"10.0.0.5": "DHCP lease of dnsmasq"}
 

@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 
 import nictop
 from nictop.hosts.observe import Unreachable
+from nictop.model.guests.agent_facts import AgentFacts, AgentInterface, guest_key
+from nictop.model.guests.table import guest_rows
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import field_values
 from nictop.probe.records import (
@@ -43,6 +45,7 @@ from nictop.traffic.path.store import StoredPath
 from nictop.traffic.path.stored import StoredFix, StoredPathTest
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.results.result import ExaminedLimit
+from tests.model.guests.hypervisor import WEB1, hypervisor
 from tests.support.arbitrary import mutated
 from tests.support.esxi import esxi_lines
 from tests.support.lines import link
@@ -511,6 +514,18 @@ def test_the_tables_name_existing_records() -> None:
     for path in Path(nictop.__file__).parent.rglob("*.py"):
         defined.update(re.findall(r"^class (\w+)", path.read_text("utf-8"), re.MULTILINE))
     assert {*fields.NAME_FIELDS, *fields.UNCHANGED_FIELDS, *fields.FIELDS_WITHOUT_NAMES} <= defined
+
+
+def test_what_agents_tell_is_still_that_of_its_guest() -> None:
+    told = AgentFacts(
+        "Debian", interfaces=(AgentInterface("eth0", "bc:24:11:00:00:01", ("192.0.2.55/24",)),)
+    )
+    snapshot = replace(hypervisor(), agents={guest_key(WEB1): told})
+    hidden = make_redaction([snapshot]).hidden(snapshot)
+    (row, *_) = (row for row in guest_rows(hidden) if row.agent is not None)
+    assert row.guest.name != "web1" and row.guest.name == next(iter(hidden.agents)).name
+    assert row.agent is not None and row.agent.interfaces[0].mac == row.mac
+    assert "192.0.2.55" not in str(row.agent)
 
 
 def test_names_of_virtual_machines_in_names_of_ports() -> None:

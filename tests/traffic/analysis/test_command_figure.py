@@ -9,7 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from nictop.traffic.analysis.command_figure import figure_by_expression, known_figure
+from nictop.traffic.analysis.command_figure import (
+    figure_by_expression,
+    known_figure,
+    reported_error,
+    text_beside_json,
+    why_no_known_figure,
+)
 from nictop.traffic.analysis.workload import last_lines
 from nictop.traffic.plan.formats import FORMATS
 from nictop.traffic.results.workload import CommandFigure
@@ -55,6 +61,10 @@ sending incremental file list
 sent 1,048,946 bytes  received 35 bytes  419,592.40 bytes/sec
 total size is 1,048,576  speedup is 1.00
 """
+RSYNC_GERMAN = """\
+sent 1.048.946 bytes  received 35 bytes  419.592,40 bytes/sec
+total size is 1.048.576  speedup is 1,00
+"""
 DD = """\
 1000+0 records in
 1000+0 records out
@@ -77,6 +87,8 @@ DD = """\
         (SYSBENCH_MEMORY, "", CommandFigure("throughput", 7432.55 * 8 * 2**20, "b/s", "sysbench")),
         (SYSBENCH_OLTP, "", CommandFigure("events/s", 480.93, "1/s", "sysbench")),
         (RSYNC, "", CommandFigure("rate", 8 * 419592.40, "b/s", "rsync")),
+        (RSYNC_GERMAN, "", CommandFigure("rate", 8 * 419592.40, "b/s", "rsync")),
+        ("1 bytes  299,80 bytes/sec", "", CommandFigure("rate", 8 * 299.80, "b/s", "rsync")),
         ("", DD, CommandFigure("rate", 8.8e9, "b/s", "dd")),
     ],
 )
@@ -85,6 +97,39 @@ def test_figure_of_a_known_format(stdout: str, stderr: str, figure: CommandFigur
     assert found is not None and found.source in FORMATS
     assert (found.name, found.unit, found.source) == (figure.name, figure.unit, figure.source)
     assert found.value == pytest.approx(figure.value)
+
+
+def test_a_rate_of_rsync_in_units_of_1000_or_1024_is_not_read() -> None:
+    output = "sent 10.49M bytes  received 35 bytes  20.97M bytes/sec\n"
+    assert known_figure(output, "") is None and "without -h" in why_no_known_figure(output, "")
+    assert why_no_known_figure(RSYNC, "") == ""
+
+
+@pytest.mark.parametrize(
+    ("output", "error"),
+    [
+        (json.dumps({**IPERF3, "error": "unable to connect to server: refused"}), "unable to con"),
+        ('{"event":"start","data":{}}\n{"event":"error","data":"the server is busy"}', "the serv"),
+        (json.dumps(IPERF3), ""),
+        (json.dumps({**IPERF3, "error": 7}), ""),
+        (json.dumps({"error": "of another format"}), ""),
+        ('{"event":"error","data":{}}', ""),
+        ("{" * 100_000, ""),
+    ],
+)
+def test_what_iperf3_says_is_wrong(output: str, error: str) -> None:
+    found = reported_error(output)
+    assert found.startswith(error) and bool(found) == bool(error)
+
+
+def test_text_beside_json() -> None:
+    assert text_beside_json("fio: refused\n" + json.dumps(FIO, indent=2) + "\n").split("\n") == [
+        "fio: refused",
+        "",
+        "",
+        "",
+    ]
+    assert text_beside_json("{\nno JSON") == "{\nno JSON"
 
 
 @pytest.mark.parametrize(
@@ -147,6 +192,12 @@ def test_output_without_a_figure(output: str) -> None:
         ("12 iops", r"(\d+) iops", 12.0, "1/s"),
         ("speed 3 Gbit/s", r"speed (\d+)", 3e9, "b/s"),
         ("1.5e3 widgets", r"([\d.e]+) widgets", 1500.0, "widgets"),
+        ("1,5 GB/s", r"([\d.,]+) GB", 1.2e10, "b/s"),
+        ("1.234,56 points", r"([\d.,]+)", 1234.56, "points"),
+        ("1,234.56 points", r"([\d.,]+)", 1234.56, "points"),
+        ("1.234.567 points, 1 warning", r"^(\S+)", 1234567.0, "points"),
+        ("0,125 points", r"^(\S+)", 0.125, "points"),
+        ("12, as always", r".*", 12.0, ""),
     ],
 )
 def test_figure_by_an_expression(output: str, expression: str, value: float, unit: str) -> None:
@@ -160,8 +211,14 @@ def test_figure_by_an_expression(output: str, expression: str, value: float, uni
     ("output", "expression", "why"),
     [
         ("nothing", r"(\d+)", "--value matches nothing in its output"),
+        (
+            "x" * 3000 + " 7 MB/s",
+            r"(\d+)",
+            "--value matches nothing in the first 2000 characters of its lines",
+        ),
         ("none here", r"none", "--value matches 'none', which has no number"),
         ("a b", r"(x)?a", "--value matches 'a', which has no number"),
+        ("1,2,3", r".*", "--value matches '1,2,3', which has no number"),
     ],
 )
 def test_why_an_expression_finds_no_figure(output: str, expression: str, why: str) -> None:
@@ -191,6 +248,7 @@ def test_a_search_that_could_not_be_ended_is_not_begun() -> None:
 
 
 def test_last_lines_are_those_that_a_terminal_shows() -> None:
+    assert last_lines("a:\tb\n\t\tc") == ("a:  b", "        c")
     assert last_lines("a\n10 %\r50 %\r100 %\nb\r\n\n") == ("a", "100 %", "b")
     assert last_lines("\n".join(map(str, range(100)))) == tuple(map(str, range(88, 100)))
     assert last_lines(" \n") == () and last_lines("x" * 1000) == ("x" * 300,)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.report.runs.comparison import comparison_text
-from nictop.report.runs.sentences import result_sentences
+from nictop.report.runs.sentences import cost_text, result_sentences
 from nictop.traffic.analysis.comparison import Comparison, compare, equal_load
 from nictop.traffic.results.measures import busy_cores
 from nictop.traffic.results.path_proof import PathProof
@@ -76,6 +76,15 @@ def test_time_in_guests_counts_once() -> None:
         "failed", "both ends are on one machine: no NIC involved", one_machine=True
     )
     assert busy_cores(replace(bulk(0.5, observer=0.3), proof=one_machine)) == pytest.approx(0.8)
+
+
+def test_a_host_that_is_the_machine_of_another_one_counts_once() -> None:
+    made = bulk(0.5, observer=0.3)
+    *ends, observer = made.hosts
+    again = replace(made, hosts=(*ends, replace(observer, machine_of=ends[0].host)))
+    assert busy_cores(again) == pytest.approx(1.0)
+    text = cost_text(again.hosts[-1])
+    assert f"the same machine as {ends[0].host}: its CPUs count once in a verdict" in text
 
 
 def test_bulk_runs_at_equal_load_are_decided_by_cpu() -> None:

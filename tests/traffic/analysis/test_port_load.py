@@ -1,4 +1,5 @@
-"""The port below an end of a run: found from its own NIC, its VF, or the guest's VF."""
+"""The port below an end of a run: found from its own NIC, its VF, the guest's VF, or the bridge of
+its tap."""
 
 from __future__ import annotations
 
@@ -57,6 +58,35 @@ def test_the_chosen_nic_is_a_vf_of_the_port_on_its_host() -> None:
 def test_the_chosen_nic_is_the_vf_of_a_guest() -> None:
     hosts = run_host("a", GUEST_VF), run_host("b", NIC), run_host("kvm1", PF)
     assert loads(*hosts, client=GUEST_VF.ifindex) == (replace(EXPECTED, host="kvm1"),)
+
+
+BRIDGE, TAP = (
+    make_link(20, "vmbr0", kind="bridge"),
+    make_link(
+        21, "vnet0", kind="tun", address="fe:54:00:00:00:09", master=20, details={"tun_type": "tap"}
+    ),
+)
+UPLINK = replace(PF, master=BRIDGE.ifindex)
+GUEST_VIRTIO = make_link(2, "enp1s0", bus="virtio", address="52:54:00:00:00:09")
+OTHER_TAP = replace(TAP, ifindex=22, name="vnet1", address="fe:54:00:00:00:0a")
+OTHER_GUEST = replace(GUEST_VIRTIO, address="52:54:00:00:00:0a")
+
+
+def test_the_chosen_nic_is_that_of_a_guest_whose_bridge_leads_to_the_port() -> None:
+    hosts = run_host("a", GUEST_VIRTIO), run_host("b", NIC), run_host("kvm1", UPLINK, BRIDGE, TAP)
+    assert loads(*hosts, client=2) == (replace(EXPECTED, host="kvm1"),)
+
+
+def test_two_guests_of_one_bridge_do_not_use_the_port() -> None:
+    hypervisor = run_host("kvm1", UPLINK, BRIDGE, TAP, OTHER_TAP)
+    hosts = run_host("a", GUEST_VIRTIO), run_host("b", OTHER_GUEST), hypervisor
+    assert loads(*hosts, client=2) == ()
+
+
+def test_a_bridge_with_several_such_ports_says_nothing() -> None:
+    second = replace(UPLINK, ifindex=30, name="ens225", address="02:00:00:00:00:30")
+    hypervisor = run_host("kvm1", UPLINK, second, BRIDGE, TAP)
+    assert loads(run_host("a", GUEST_VIRTIO), run_host("b", NIC), hypervisor, client=2) == ()
 
 
 def test_another_nic_has_no_such_port() -> None:

@@ -8,19 +8,22 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import WorkloadConnection, WorkloadReport
+from nictop.probe.records import StorageActivity, WorkloadConnection, WorkloadReport
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.analysis.workload import (
+    _limits,
     _notes,
     _with_figure,
     addresses_over,
     bytes_by_owner,
 )
-from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan
+from nictop.traffic.drops.counted_losses import CountedLoss
+from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan, TestKind
+from nictop.traffic.results.caveats import caveat_of
 from nictop.traffic.results.host_load import Busy, HostLoad
-from nictop.traffic.results.measures import deciding_text, measures_of
+from nictop.traffic.results.measures import MEASURES, deciding_text, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.workload import (
     BytesByOwner,
@@ -69,6 +72,30 @@ def verdict(a: Sequence[Result], b: Sequence[Result]) -> str:
 
 def runs(**more: object) -> list[Result]:
     return [result(**more) for _ in range(3)]  # type: ignore[arg-type]
+
+
+def test_datagrams_that_a_full_socket_buffer_dropped_are_among_the_limits() -> None:
+    """They came over the NIC and are in its figures; the program did not get them."""
+    lost = CountedLoss("a", "protocol", "Udp RcvbufErrors", 27997)
+    found = {limit.limit: limit.value for limit in _limits(replace(result(), losses=(lost,)), {})}
+    assert found["lost on a"] == "27997 datagrams for a full socket buffer"
+
+
+@pytest.mark.parametrize(
+    ("test", "guest", "words"),
+    [
+        ("workload", "", "its peer and what its full socket buffers drop"),
+        ("manual", "", "its peer and what its full socket buffers drop"),
+        ("manual", "win10", "the guest and its peer, and what their full socket buffers drop"),
+    ],
+)
+def test_what_is_not_seen_has_the_socket_buffers_of_others(
+    test: TestKind, guest: str, words: str
+) -> None:
+    one = result()
+    measured = replace(one, plan=replace(one.plan, test=test, guest=guest), losses=())
+    unseen = next(limit for limit in _limits(measured, {}) if "not seen" in limit.limit)
+    assert words in unseen.value and unseen.verdict == "possible"
 
 
 # ---------------------------------------------------------------------------------------- a verdict
@@ -123,6 +150,63 @@ def test_what_cannot_be_compared(other: dict[str, object], reason: str) -> None:
     found = compare(runs(value=8e8, by="value"), runs(by="value", **other))
     assert found.verdict == "refused"
     assert reason in found.sentence or "no figure of the command" in found.sentence
+
+
+def over(*carried: tuple[str, int, int], own: int = 0, **more: object) -> list[Result]:
+    """Runs whose first NIC is the chosen one: name, ifindex and bytes of each."""
+    nics = tuple(NicTraffic(name, number, size, 0, 1, 0, 4.0) for name, number, size in carried)
+    found = []
+    for one in runs(owners=BytesByOwner(own, 0, 0, (), (), (), 0)):
+        assert one.workload is not None
+        figures = replace(one.workload, nics=nics, chosen_ifindex=carried[0][1])
+        plan = replace(one.plan, **more)  # type: ignore[arg-type]
+        facts = {**one.facts, "client nic": carried[0][0]}
+        found.append(replace(one, workload=figures, plan=plan, facts=facts))
+    return found
+
+
+def test_nics_are_not_ranked_by_a_command_that_used_another_one() -> None:
+    """Its figure would be that of one NIC, twice."""
+    used = over(("ens4", 4, 10**9), variable_name="nic", variable_value="ens4")
+    missed = over(("ens5", 5, 1000), ("ens4", 4, 10**9), variable_name="nic", variable_value="ens5")
+    found = compare(used, missed, names=("ens4", "ens5"), compared=("nic", "value"))
+    assert found.verdict == "refused" and found.caveats == ("", "path not verified")
+    assert "path not verified: ens5 carried 1000 B, ens4 954 MiB" in found.sentence
+    assert caveat_of(missed[0]) == "path not verified" and list(_notes(missed[0])) == []
+    stored = compare(over(("ens4", 4, 10**9)), over(("ens5", 5, 1000), ("ens4", 4, 10**9)))
+    assert stored.verdict == "refused" and "B 1: path not verified: ens5" in stored.sentence
+
+
+def test_nics_are_ranked_if_their_bytes_are_those_of_the_command() -> None:
+    """Whatever other NICs carry meanwhile, as those of guests do."""
+    a = over(("ens4", 4, 10**9), ("tap0", 9, 10**11), own=9 * 10**8, variable_name="nic")
+    b = over(("ens5", 5, 10**9), ("tap0", 9, 10**11), own=9 * 10**8, variable_name="nic")
+    assert compare(a, b).verdict != "refused"
+
+
+@pytest.mark.parametrize(
+    ("nics", "reason", "text"),
+    [
+        ((NIC,), "itself", "no NIC was chosen (--client-nic): ens3 94.4 MiB sent in 66000 packets"),
+        ((), "itself", "no NIC was chosen (--client-nic), and none carried a packet"),
+        ((), "lost", "not known: no counters of its NICs before and after"),
+    ],
+)
+def test_traffic_without_a_chosen_nic(
+    nics: tuple[NicTraffic, ...], reason: EndReason, text: str
+) -> None:
+    made = result()
+    assert made.workload is not None
+    figures = replace(made.workload, nics=nics, chosen_ifindex=None, reason=reason)
+    sentences = result_sentences(replace(made, workload=figures, flows=()))
+    (found,) = [sentence.text for sentence in sentences if sentence.kind == "traffic"]
+    assert found.startswith(text)
+
+
+def test_other_set_ups_are_ranked_whatever_nic_the_command_used() -> None:
+    a, b = (over(("ens5", 5, 1000), ("ens4", 4, 10**9), variable_name="setup") for _ in "ab")
+    assert compare(a, b).verdict != "refused" and caveat_of(a[0]) == ""
+    assert any("ens4 carried more" in note for note in _notes(a[0]))
 
 
 # ------------------------------------------------------------------------------------ whose bytes
@@ -243,4 +327,40 @@ def test_output_that_was_not_searched_is_not_said_to_have_nothing(
 def test_cpu_of_little_traffic_is_no_matter_of_samples() -> None:
     slow = [replace(result(seconds), flows=()) for seconds in (4.0, 4.1, 4.2)]
     compared = compare(slow, slow)
-    assert "CPU per Gb/s unknown (not measured, or less than 100 Mb/s)" in compared.sentence
+    unknown = "CPU per Gb/s unknown (not measured in every run: it was too short, or carried less"
+    assert f"{unknown} than 100 Mb/s)" in compared.sentence
+
+
+def test_a_value_that_is_not_known_is_not_said_to_be_0() -> None:
+    a, b = runs(by="cpu"), runs(by="cpu")
+    a[1], b[2] = (replace(one, hosts=()) for one in (a[1], b[2]))
+    found = compare(a, b, names=("one", "two"))
+    assert found.verdict == "refused"
+    assert "CPU per Gb/s of one 2 is not known" in found.sentence
+    assert "CPU per Gb/s of two 3 is not known" in found.sentence
+    assert compare(runs(seconds=0.0), runs(seconds=4.0)).refusals == ("a run of A has duration 0",)
+
+
+def test_runs_are_divided_by_those_of_their_pair_only() -> None:
+    """Of a figure that is not known of the second run of A and of the third of B."""
+    a, b = runs(), runs()
+    a[1], b[2] = (replace(one, hosts=()) for one in (a[1], b[2]))
+    cost = {figure.name: figure for figure in compare(a, b).figures}["cpu per gigabit"]
+    assert cost.ratio is None and cost.a is not None and len(cost.a.values) == 2
+
+
+def test_requests_that_took_no_whole_millisecond_have_no_latency() -> None:
+    busy = StorageActivity("vda", "block", 4.0, reads=1, read_bytes=4096, read_seconds=0.001)
+    figures = result().workload
+    assert figures is not None
+    for seconds, expected in ((0.001, 0.001), (0.0, None)):
+        storage = (replace(busy, read_seconds=seconds),)
+        made = replace(result(), workload=replace(figures, storage=storage))
+        assert MEASURES["storage"].value(made) == expected
+
+
+def test_cpu_that_a_short_command_has_not_is_explained() -> None:
+    short, long = result(1.2), result(1.2)
+    short = replace(short, hosts=(HostLoad("a", "client", None),))
+    text = "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"
+    assert list(_notes(short)) == [text] and list(_notes(long)) == []

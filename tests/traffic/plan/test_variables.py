@@ -13,6 +13,8 @@ from nictop.errors import NictopError
 from nictop.traffic.analysis.comparison import MUST_AGREE
 from nictop.traffic.analysis.setup_facts import setup_facts
 from nictop.traffic.plan.plan import Endpoint, RunPlan
+from nictop.traffic.plan.request import RunRequest
+from nictop.traffic.plan.validation import validate_request
 from nictop.traffic.plan.variables import (
     VARIABLES,
     both_ends,
@@ -127,3 +129,13 @@ def test_change_text_is_printable() -> None:
     assert change_text("mtu", "/9000", ENS4_PLAN, hosts) == "MTU of ens4 on b: 9000"
     evil = {"a": machine("a", nic(4, "x\x1b[2J", "192.0.2.1"))}
     assert change_text("mtu", "9000/", ENS4_PLAN, evil).isprintable()
+
+
+@pytest.mark.parametrize("name", ["bs", "streams", "length"])
+def test_a_measurement_by_hand_has_no_command_that_gets_a_value(name: str) -> None:
+    by_hand = RunRequest("vm1", "vm1", test="manual", sweep=(name, ("1", "2")))
+    with pytest.raises(NictopError, match=f'"{name}" cannot be varied without a command') as caught:
+        validate_request(by_hand)
+    assert caught.value.hint == "one of nic, queues, mtu, setup"
+    validate_request(replace(by_hand, sweep=("setup", ("on", "off"))))
+    validate_request(replace(by_hand, test="workload", workload="./copy"))

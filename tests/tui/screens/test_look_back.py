@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic
 
 import pytest
+from textual.events import Key
 
 from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
@@ -27,7 +28,7 @@ from nictop.tui.widgets.devices.detail import TrafficChart
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.replay_line import ReplayLine, draw_present, past_text
 from nictop.wire.source import SourceState
-from tests.support.lines import counters, hello, inventory, link
+from tests.support.lines import change, counters, hello, inventory, link
 from tests.support.recordings import read_all
 from tests.support.screen import (
     NARROW,
@@ -92,11 +93,14 @@ async def go_back(screen: Screen, *keys: str) -> None:
     for key in keys:
         await screen.press(key)
         await wait_until(screen, lambda: is_settled(screen))
+    await screen.settle()
 
 
 def is_settled(screen: Screen) -> bool:
-    shown = screen.app.shown
-    return shown.replay is not None and shown.replay.settled.is_set()
+    """The past is read and drawn."""
+    replay = screen.app.shown.replay
+    is_read = replay is not None and replay.settled.is_set()
+    return is_read and shows_past(screen) and " ago" in timeline(screen)
 
 
 def shows_past(screen: Screen) -> bool:
@@ -152,6 +156,66 @@ async def test_keys_that_are_pressed_fast_are_added() -> None:
         assert "2 min " in timeline(screen)
         await screen.press("g", "g", "g")
         await wait_until(screen, lambda: not shows_past(screen))
+
+
+async def test_no_key_is_lost_while_the_past_is_opened() -> None:
+    """Whenever they come: before the recording is open, and before its screen has the focus."""
+    async with watched("vm1") as (screen, _):
+        await screen.press("g")
+        app = screen.app
+        for _ in range(3):
+            app.post_message(Key("pageup", None))
+            for _ in range(15):
+                await asyncio.sleep(0)
+        await wait_until(screen, lambda: app._type_ahead.is_idle and is_settled(screen))
+        await wait_until(screen, lambda: "3 min " in timeline(screen) and shows_past(screen))
+        assert app.screen.focused is app.screen.query_one(ReplayLine)
+
+
+async def test_a_key_of_the_line_of_now_moves_in_the_past_that_it_has_opened() -> None:
+    async with watched("vm1") as (screen, _):
+        await go_back(screen, "pageup")
+        screen.app.look_back(monotonic() - 60)
+        await wait_until(screen, lambda: is_settled(screen) and "2 min " in timeline(screen))
+
+
+@pytest.mark.parametrize("key", ["g", "escape"])
+async def test_the_timeline_of_now_is_left_by_the_key_that_has_opened_it(key: str) -> None:
+    async with watched("vm1") as (screen, _):
+        for view in "14":
+            await screen.press(view)
+            before = screen.app.screen.focused
+            await screen.press("g")
+            assert isinstance(screen.app.screen.focused, ReplayLine)
+            assert " g Leave " in screen.drawn()[-1]
+            await screen.press(key)
+            assert screen.app.screen.focused is before and before is not None
+            assert not shows_past(screen) and shown_tab(screen) in ("devices", "findings")
+        await screen.press("1", "shift+tab", "g")
+        assert not isinstance(screen.app.screen.focused, ReplayLine)
+
+
+@pytest.mark.parametrize("key", ["n", "right", "pagedown", "end"])
+async def test_there_is_nothing_later_than_now(key: str) -> None:
+    async with watched("vm1") as (screen, _):
+        await screen.press("g", key)
+        messages = [one.message for one in screen.app._notifications]
+        assert messages == ["This is now: there is nothing later."]
+        assert not shows_past(screen)
+
+
+async def test_the_previous_event_is_searched_for_from_now() -> None:
+    async with watched("vm1") as (screen, hosts):
+        received = monotonic()
+        hosts["vm1"].send(change(2, "ens192", carrier=False, time=received))
+        await wait_until(screen, lambda: monotonic() > received + 0.1)
+        hosts["vm1"].send(reading(monotonic(), 0))
+        await screen.settle()
+        await screen.press("g", "N")
+        await wait_until(screen, lambda: shows_past(screen) and is_settled(screen))
+        await wait_until(screen, lambda: bool(screen.app._notifications))
+        (message,) = (one.message for one in screen.app._notifications)
+        assert "ens192" in message, message
 
 
 async def test_from_the_form_of_a_test_the_devices_are_shown() -> None:

@@ -520,6 +520,40 @@ async def test_next_and_previous_run_of_the_demo() -> None:
         assert {run.begin for run in runs} <= {*back, seen[-1]}
 
 
+async def test_events_are_counted_while_the_first_is_searched_for() -> None:
+    async with screen_with_replay(DEMO, start=3.0) as screen:
+        seen = []
+        for _ in range(3):
+            await screen.press("n")
+            await screen.until(lambda: not screen.replay.searches)
+            seen.append(screen.nictop.now())
+        screen.replay.seek(screen.replay.playback.begin + 3.0)
+        screen.replay.playback.pause()
+        for direction in (1, 1, 1, 1, -1):
+            screen.replay.search(direction)
+        await screen.until(lambda: screen.nictop.now() == seen[-1])
+        screen.replay.search(1)
+        screen.replay.search(-1)
+        await screen.until(lambda: not screen.replay.searches)
+        assert screen.nictop.now() == seen[-1]
+
+
+async def test_at_both_ends_a_key_says_that_there_is_no_reading() -> None:
+    async with screen_with_replay(DEMO, start=3.0) as screen:
+        await screen.press("g", "space", "end")
+        await screen.until(screen.replay.settled.is_set)
+        for key, side in (
+            ("pagedown", "later"),
+            ("right", "later"),
+            ("home", ""),
+            ("pageup", "earlier"),
+        ):
+            await screen.press(key)
+            await screen.until(screen.replay.settled.is_set)
+            if side:
+                assert screen.notifications()[-1].endswith(f": There is no {side} reading."), key
+
+
 @pytest.mark.parametrize("size", [WIDE, NARROW])
 async def test_the_demo_starts_with_traffic_on_the_chosen_nic(size: tuple[int, int]) -> None:
     async with screen_with_replay(DEMO, size, start=DEMO_START_SECONDS, nic=DEMO_NIC) as screen:

@@ -37,15 +37,15 @@ KNOWN_FROM: Mapping[str, str] = {
     r"off (Virtual|Packets)|against a host without a login": "no link",
     r"route none$|gateway – none|IOMMU group none|PCIe none": "links",
     r"not reported by firmware|not supported$|no limit|no VLAN|LLDP frames|reach the PF": "links",
-    r"^none$": "links",
+    r"^none$|^off$": "links",
     r"all idle|no rate|^All$|^all$|── All|no network threads|no dedicated interrupts": "links",
     r"no peer found on other hosts|no test path|No test path": "machine",
     r"without a(?! login)( device)?|interfaces without": "machine",
     r"not a q|Not available": "links",
     r"nothing is applied": "links",
     r"^Off$|not supported by|peers . not asked": "machine",
-    r"adaptive-rx|autonegotiation off|not reported by (driver|this)|XPS|RPS|^off( \d)?$|no "
-    r"interrupts were": "machine",
+    r"adaptive-rx|autonegotiation off|not reported by (driver|this)|XPS|RPS|^off \d$|no "
+    r"interrupts were|^all [\d.]+|does not report|too little traffic": "machine",
     r"offloads|Offloads|segmentation|ethtool -K|LRO|Causes|do not restore|that are off|ust be "
     r"off": "machine",
     r"turned|on purpose|Not reported|features|nearly all|them on|nothing shows|ff on hosts|no "

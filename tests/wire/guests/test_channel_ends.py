@@ -2,7 +2,8 @@
 says so and connects again, and when nictop ends or is killed nothing is left, neither on the host
 nor in the container or guest.
 
-The agent's channel is in `test_agent`. vsock needs a guest: here are no two ends of it.
+The agent's channel is in `test_agent`. vsock is AF_VSOCK where the kernel has its loopback, else the
+stand-in of `tests.support.vsock`.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from tests.support.kills import kill_matrix
 from tests.support.namespaces import Namespace
 from tests.support.probe import TEST_TIMEOUT, is_alive, wait_until
 from tests.support.sshd import Sshd, disable_ssh_timeouts, skip_without_sshd
+from tests.support.vsock import vsock_level
 from tests.wire.guests.reaching import following, sshd, there
 from tests.wire.guests.test_containers import Container, install
 from tests.wire.guests.test_reached_guests import trust
@@ -122,7 +124,21 @@ def jump_from_a_namespace(sshd: Sshd, tmp_path: Path, namespace: Namespace) -> I
     other.stop()
 
 
-CHANNELS = ("netns", "docker", "docker_without_python", "jump", "jump_from_a_namespace")
+@pytest.fixture
+def vsock(sshd: Sshd, tmp_path: Path) -> Iterator[Channel]:
+    skip_without_sshd()
+    other = Sshd(tmp_path / "guest")
+    other.set_python(sys.executable)
+    trust(sshd, other)
+    level, relay = vsock_level(sshd, other)
+    yield Channel(level, other.probes, sshd.sessions)
+    wait_until(lambda: not other.sessions())
+    other.stop()
+    if relay is not None:
+        relay.stop()
+
+
+CHANNELS = ("netns", "docker", "docker_without_python", "jump", "jump_from_a_namespace", "vsock")
 
 
 @pytest.fixture

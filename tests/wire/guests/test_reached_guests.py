@@ -24,6 +24,7 @@ from tests.support.items import Item, has_record, items_until, next_state
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until
 from tests.support.sshd import Sshd, disable_ssh_timeouts, public_key, skip_without_sshd
+from tests.support.vsock import vsock_level
 from tests.wire.guests.reaching import (
     QUICK,
     failure,
@@ -124,6 +125,27 @@ async def test_ssh_from_this_machine_through_a_namespace(
     found, _ = await inventory(source)
     assert link_names(found) == {"lo", "inside0", "inside1"}
     wait_until(lambda: not inner.sessions())
+
+
+async def test_a_guest_over_vsock(sshd: Sshd, other: Sshd) -> None:
+    """It has no network that the hypervisor knows: AF_VSOCK, or its stand-in."""
+    level, relay = vsock_level(sshd, other)
+    async with following(there(sshd, level)) as items:
+        await items_until(items, has_record("counters"))
+        assert other.probes() and not set(sshd.probes()) & set(other.probes())
+    wait_until(lambda: not other.sessions() and not sshd.sessions())
+    if relay is not None:
+        relay.stop()
+
+
+async def test_what_is_in_a_guest_over_vsock(sshd: Sshd, other: Sshd, namespace: Namespace) -> None:
+    """Levels behind it."""
+    level, relay = vsock_level(sshd, other)
+    found, _ = await inventory(there(sshd, f"{level}/netns:{namespace.name}"))
+    assert link_names(found) == {"lo"}
+    wait_until(lambda: not other.sessions() and not sshd.sessions())
+    if relay is not None:
+        relay.stop()
 
 
 async def test_new_host_key_of_a_guest_behind_a_namespace(

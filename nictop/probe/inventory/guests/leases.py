@@ -3,7 +3,9 @@
 Reads the files of dnsmasq: those that libvirt's helper writes (``virbr0.status``, JSON,
 src/network/leaseshelper.c), and lease files (dnsmasq(8): time of expiry, MAC address, IP address,
 name of the client or ``*``, client id; a line ``duid …`` and the IPv6 leases below it have no MAC
-address) of libvirt before 1.2.6, Incus, LXD, LXC and dnsmasq itself.
+address) of libvirt before 1.2.6, Incus, LXD, dnsmasq itself, NetworkManager (method shared,
+nm-dnsmasq-manager.c), and those with a name: ``dnsmasq.lxcbr0.leases`` of lxc-net,
+``dnsmasq.ZONE.leases`` of Proxmox SDN (PVE::Network::SDN::Dhcp::Dnsmasq).
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ import json
 import os
 
 from nictop.probe.inventory.guests.values import mac_or_none
-from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.kernel.patterns import pattern
+from nictop.probe.kernel.sysfs import parse_integer, printable_path
 from nictop.probe.records import DhcpLease
 
 TYPE_CHECKING = False
@@ -29,11 +32,13 @@ LEASE_FILES = (
     ("incus", "lib/incus/networks/*/dnsmasq.leases"),
     ("lxd", "lib/lxd/networks/*/dnsmasq.leases"),
     ("lxd", "snap/lxd/common/lxd/networks/*/dnsmasq.leases"),
-    ("lxc", "lib/misc/dnsmasq.*.leases"),
+    ("dnsmasq", "lib/misc/dnsmasq.*.leases"),
+    ("NetworkManager", "lib/NetworkManager/dnsmasq-*.leases"),
     ("dnsmasq", "lib/misc/dnsmasq.leases"),
     ("dnsmasq", "lib/dnsmasq/dnsmasq.leases"),
 )
 """(Who, files below /var)."""
+FILE_NAME = pattern(r"dnsmasq[.-](?P<name>.+)\.leases")
 MAX_LEASES = 4096
 MAX_LEASE_FILES = 256
 MAX_NAME_CHARS = 255
@@ -60,7 +65,9 @@ def _all_leases(files: Files, var: str) -> Iterator[DhcpLease]:
     for source, expression in LEASE_FILES:
         paths = sorted(glob.glob(os.path.join(glob.escape(var), expression)))
         for path in paths[:MAX_LEASE_FILES]:
-            yield from parse_leases(files.text(path) or "", source)
+            match = FILE_NAME.fullmatch(printable_path(os.path.basename(path)))
+            whose = source if match is None else f"{source} {match['name'][:MAX_NAME_CHARS]}"
+            yield from parse_leases(files.text(path) or "", whose)
 
 
 def parse_libvirt_status(text: str, source: str) -> Iterator[DhcpLease]:

@@ -1,9 +1,9 @@
 """All guests of this host, and the leases of its DHCP servers.
 
 A guest that runs takes the place of its configuration, and gets what only that has: the name of a
-container of Proxmox. What a user may not read is in the reason, so that "none" is never said of
-what is not known. Each inventory is taken by a new process: what this host has none of is not
-imported.
+container of Proxmox, and the addresses that it is configured to have. What a user may not read is
+in the reason, so that "none" is never said of what is not known. Each inventory is taken by a new
+process: what this host has none of is not imported.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import os
 from nictop.probe.inventory.configuration.files import Files
 from nictop.probe.inventory.guests.values import MONITORS
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.records import DhcpLease, HostedGuest, Unreadable
+from nictop.probe.records import DhcpLease, GuestNic, HostedGuest, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from nictop.probe.inventory.collect import InventoryRoots
+    from nictop.probe.inventory.guests.reservations import Reservation
     from nictop.probe.inventory.machine.qemu import VirtualMachine
     from nictop.probe.records import Link, PciFunction
 
@@ -31,9 +32,12 @@ LEASE_DIRECTORIES = (
     "lib/lxd/networks",
     "snap/lxd/common/lxd/networks",
     "lib/misc",
+    "lib/NetworkManager",
     "lib/dnsmasq",
 )
-"""Below /var: where `leases` looks."""
+"""Below /var: where `leases` and `reservations` look."""
+SDN_DIRECTORY = "dnsmasq.d"
+"""Below /etc: where `reservations` looks on a host of Proxmox."""
 
 
 def read_guests(
@@ -52,6 +56,7 @@ def read_guests(
     configured = _configured(files, roots.etc)
     running = with_names(running, configured)
     found = [*running, *without_running(configured, running)]
+    found = with_assigned(found, configured, roots) if found else []
     found = with_conditions(found, roots) if found else []
     found.sort(key=lambda guest: (guest.state != "running", guest.name, guest.id))
     trouble = trouble or configuration_trouble(files)
@@ -154,6 +159,55 @@ def with_names(
             guest = replace(guest, name=name, lock=lock)  # noqa: PLW2901
         named.append(guest)
     return named
+
+
+def with_assigned(
+    guests: list[HostedGuest], configured: Iterable[HostedGuest], roots: InventoryRoots
+) -> list[HostedGuest]:
+    """With the addresses that the configuration of a running guest gives its NICs, and those that
+    DHCP servers of this host reserve for them."""
+    known: dict[tuple[str, str, str], GuestNic] = {}
+    for guest in configured:
+        for nic in guest.nics:
+            if nic.assigned and nic.address:
+                known[guest.kind, guest.id, nic.address] = nic
+    reserved: Mapping[str, Reservation] = {}
+    if any(nic.address for guest in guests for nic in guest.nics):
+        reserved = _reservations(roots)
+    if not known and not reserved:
+        return guests
+    return [_with_assigned_nics(guest, known, reserved) for guest in guests]
+
+
+def _reservations(roots: InventoryRoots) -> Mapping[str, Reservation]:
+    directories = [os.path.join(roots.var, directory) for directory in LEASE_DIRECTORIES]
+    if not any(map(os.path.isdir, (*directories, os.path.join(roots.etc, SDN_DIRECTORY)))):
+        return {}
+    from nictop.probe.inventory.guests.reservations import read_reservations
+
+    return read_reservations(Files(), roots.var, roots.etc)
+
+
+def _with_assigned_nics(
+    guest: HostedGuest,
+    known: Mapping[tuple[str, str, str], GuestNic],
+    reserved: Mapping[str, Reservation],
+) -> HostedGuest:
+    nics = []
+    for nic in guest.nics:
+        address = nic.address or ""
+        configured, reservation = known.get((guest.kind, guest.id, address)), reserved.get(address)
+        if nic.assigned:
+            nics.append(nic)
+        elif configured is not None:
+            by = configured.assigned_by
+            nics.append(replace(nic, assigned=configured.assigned, assigned_by=by))
+        elif reservation is not None:
+            by = reservation.source
+            nics.append(replace(nic, assigned=reservation.addresses, assigned_by=by))
+        else:
+            nics.append(nic)
+    return replace(guest, nics=tuple(nics))
 
 
 def with_conditions(guests: list[HostedGuest], roots: InventoryRoots) -> list[HostedGuest]:

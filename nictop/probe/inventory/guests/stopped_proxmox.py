@@ -1,7 +1,8 @@
 """Configurations of Proxmox's virtual machines and containers → `HostedGuest`.
 
 Reads /etc/pve/qemu-server/N.conf (qm.conf(5): ``net0: virtio=MAC,bridge=vmbr0,tag=30,queues=4``,
-``hostpci0: 0000:01:10.2,pcie=1``) and /etc/pve/lxc/N.conf (pct.conf(5): ``net0:
+``hostpci0: 0000:01:10.2,pcie=1``, ``ipconfig0: ip=192.0.2.7/24,gw=192.0.2.1`` of net0 by
+cloud-init) and /etc/pve/lxc/N.conf (pct.conf(5): ``net0:
 name=eth0,bridge=vmbr0,hwaddr=MAC,ip=192.0.2.7/24``) of this node. What follows the first section
 (``[snapshot]``) is of a snapshot, and not read. Only root may read the directories.
 """
@@ -19,6 +20,7 @@ from nictop.probe.inventory.guests.qemu_command import (
 from nictop.probe.inventory.guests.values import mac_or_none, small_number
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import printable_path
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import GuestNic, HostedGuest
 
 TYPE_CHECKING = False
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
 FILE_NAME = pattern(r"[0-9]{1,10}\.conf", re.ASCII)
 NIC_KEY = pattern(r"net[0-9]{1,2}", re.ASCII)
 FUNCTION_KEY = pattern(r"hostpci[0-9]{1,2}", re.ASCII)
+CLOUD_INIT_DRIVE = pattern(r"[^,]*[:/](?:vm-[0-9]+-)?cloudinit(?:\.[a-z0-9]+)?(?:,.*)?", re.ASCII)
+"""Drive that hands ``ipconfig0`` to the guest (qemu-server, PVE/QemuServer/Drive.pm,
+drive_is_cloudinit)."""
+DRIVE_KEY = pattern(r"(?:ide|sata|scsi|virtio)[0-9]{1,2}", re.ASCII)
 WHOLE_DEVICE = pattern(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{1,2}:[0-9a-f]{1,2}", re.ASCII | re.IGNORECASE)
 MAX_GUESTS_OF_KIND = 512
 MAX_ADDRESS_CHARS = 64
@@ -66,7 +72,12 @@ def settings(text: str) -> dict[str, str]:
 
 
 def machine_guest(found: dict[str, str], number: str, source: str) -> HostedGuest:
-    nics = [machine_nic(key, found[key]) for key in sorted(found) if NIC_KEY.fullmatch(key)]
+    passes = passes_addresses(found)
+    nics = []
+    for key in sorted(found):
+        if NIC_KEY.fullmatch(key):
+            nic = machine_nic(key, found[key])
+            nics.append(with_ipconfig(nic, found, source) if passes else nic)
     for key in sorted(found):
         if FUNCTION_KEY.fullmatch(key):
             for address in given_addresses(found[key]):
@@ -84,6 +95,32 @@ def machine_guest(found: dict[str, str], number: str, source: str) -> HostedGues
         source=source,
         lock=lock_of(found),
     )
+
+
+def passes_addresses(found: dict[str, str]) -> bool:
+    """Without one the guest is told no address; nor with a network file of its own (qm(1),
+    cicustom), which replaces ``ipconfigN``."""
+    if "network" in options(found.get("cicustom", ""), "user"):
+        return False
+    for key, value in found.items():
+        if DRIVE_KEY.fullmatch(key) and CLOUD_INIT_DRIVE.fullmatch(value):
+            return True
+    return False
+
+
+def with_ipconfig(nic: GuestNic, found: dict[str, str], source: str) -> GuestNic:
+    """With the addresses of the line ``ipconfigN`` of its number."""
+    key = f"ipconfig{nic.name[len('net') :]}"
+    addresses = static_addresses(options(found.get(key, ""), "ip"))
+    if not addresses:
+        return nic
+    return replace(nic, assigned=addresses, assigned_by=f"{key} in {source}")
+
+
+def static_addresses(given: dict[str, str]) -> tuple[str, ...]:
+    """``192.0.2.7/24`` of ip and ip6; not dhcp, auto and manual."""
+    values = (given.get(key, "") for key in ("ip", "ip6"))
+    return tuple(text[:MAX_ADDRESS_CHARS] for text in values if "/" in text)
 
 
 def lock_of(found: dict[str, str]) -> str:
@@ -123,7 +160,8 @@ def given_addresses(value: str) -> Iterator[str]:
 
 
 def container_guest(found: dict[str, str], number: str, source: str) -> HostedGuest:
-    nics = [container_nic(found[key]) for key in sorted(found) if NIC_KEY.fullmatch(key)]
+    keys = [key for key in sorted(found) if NIC_KEY.fullmatch(key)]
+    nics = [container_nic(found[key], f"{key} in {source}") for key in keys]
     return HostedGuest(
         name=(found.get("hostname") or number)[:MAX_NAME_CHARS],
         kind="container",
@@ -136,9 +174,9 @@ def container_guest(found: dict[str, str], number: str, source: str) -> HostedGu
     )
 
 
-def container_nic(value: str) -> GuestNic:
+def container_nic(value: str, source: str) -> GuestNic:
     given = options(value, "name")
-    addresses = [given.get(key, "") for key in ("ip", "ip6")]
+    addresses = static_addresses(given)
     return GuestNic(
         name=given.get("name", ""),
         backend=given.get("type") or "veth",
@@ -146,5 +184,7 @@ def container_nic(value: str) -> GuestNic:
         target=given.get("bridge", ""),
         vlan=small_number(given.get("tag", "")),
         mtu=small_number(given.get("mtu", "")),
-        addresses=tuple(text[:MAX_ADDRESS_CHARS] for text in addresses if "/" in text),
+        addresses=addresses,
+        assigned=addresses,
+        assigned_by=source if addresses else "",
     )

@@ -28,7 +28,11 @@ from nictop.probe.records import ForwardingEntry, Link, PciFunction, Unreadable
 
 NDMSG = struct.Struct("=BxxxiHBB")
 """struct ndmsg: family, ifindex, state, flags, type."""
-NDA_LLADDR, NDA_VLAN, NDA_MASTER = 2, 5, 9
+NDA_LLADDR, NDA_CACHEINFO, NDA_VLAN, NDA_MASTER = 2, 3, 5, 9
+CACHEINFO = struct.Struct("=8xI4x")
+"""struct nda_cacheinfo: ndm_updated, since a frame came in (net/bridge/br_fdb.c, fdb_fill_info), in
+units of 1/100 s (USER_HZ) on all processors that Linux still has."""
+IDLE_TICKS = 3000
 NTF_SELF = 0x02
 NUD_PERMANENT = 0x80
 MAC_BYTES = 6
@@ -177,4 +181,13 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
         master=number(found, NDA_MASTER) or None,
         permanent=permanent,
         vlan=None if permanent else number(found, NDA_VLAN) or None,
+        idle=not permanent and is_idle(found.get(NDA_CACHEINFO, b"")),
     )
+
+
+def is_idle(ages: bytes) -> bool:
+    """By NDA_CACHEINFO; False where it is missing."""
+    if len(ages) < CACHEINFO.size:
+        return False
+    (updated,) = CACHEINFO.unpack_from(ages)
+    return bool(updated >= IDLE_TICKS)

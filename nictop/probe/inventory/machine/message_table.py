@@ -1181,6 +1181,7 @@ TABLE: tuple[Known, ...] = (
     Known("pci", "out of range of [bus", "no_vf_resources", "pci/iov.c"),
     Known("pci", "available PCIe bandwidth", "pcie_bandwidth", "pci/pci.c"),
     Known("pci", "]: can't assign; no space", "no_bar", "pci/setup-res.c"),
+    Known("pci", ": no space for [", "no_bar", "pci/setup-res.c (before 6.8)"),
     Known("pci", "can't enable device: BAR", "no_bar", "pci/setup-res.c"),
     Known("pci", "can't reserve [", "no_bar", "pci/pci.c"),
     Known("pci", "not claimed; can't enable device", "no_bar", "pci/setup-res.c"),

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from importlib import import_module
 
 from nictop.probe.inventory.machine import hosting as hosts
+from nictop.probe.kernel.open_files import PAGE_BYTES
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import SysfsDirectory, read_text
 from nictop.probe.light_dataclasses import replace
@@ -93,6 +94,7 @@ def read_platform(
         roles=hosts.roles(hosting, is_container=hosts.is_container(proc)),
         machine_id_hash=machine_id_hash(read_text(os.path.join(etc, "machine-id"))),
         session_address=parse_session(variables.get("SSH_CONNECTION", "")),
+        page_bytes=PAGE_BYTES,
     )
     return replace(
         platform, unreadable={**firmware.unreadable, **system.unreadable, **groups.unreadable}

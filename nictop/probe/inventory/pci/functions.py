@@ -21,7 +21,14 @@ from nictop.probe.kernel.sysfs import (
     unreadable_from_error,
 )
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.records import PcieErrors, PcieLink, PciFunction, Sriov, Unreadable
+from nictop.probe.records import (
+    PcieErrors,
+    PcieLink,
+    PciFunction,
+    Sriov,
+    SriovCapability,
+    Unreadable,
+)
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 VIRTIO_PCI = "virtio-pci"
@@ -38,6 +45,14 @@ PCI_CFG_SPACE_EXP_SIZE = 4096
 MAX_CAPABILITIES = (PCI_CFG_SPACE_EXP_SIZE - PCI_CFG_SPACE_SIZE) // 8
 """An extended capability has at least 8 bytes, so a longer chain is a loop."""
 PCI_EXT_CAP_ID_SRIOV = 0x0010
+PCI_SRIOV_TOTAL_VF, PCI_SRIOV_SUP_PGSIZE = 0x0E, 0x1C
+"""Offsets in that capability, linux/pci_regs.h."""
+RESOURCE_LINE = pattern(r"0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16}) 0x([0-9a-f]{1,16})", re.ASCII)
+"""First address, last address, flags: resource_show in drivers/pci/pci-sysfs.c."""
+PCI_IOV_RESOURCES = slice(7, 13)
+"""Lines of ``resource`` for the memory of VFs, include/linux/pci.h."""
+IORESOURCE_UNSET = 0x20000000
+"""No address assigned, include/linux/ioport.h."""
 UNKNOWN_WIDTHS = (0, 63, 255)
 """0: no link. 63 and 255: all bits set, read from a function that does not respond."""
 MAX_ERROR_KINDS = 64
@@ -125,12 +140,8 @@ def read_function(devices: str, address: str) -> PciFunction | None:
     if physical:
         function = replace(function, sriov_capable=sriov is not None)
     else:
-        function = replace(
-            function,
-            link=read_pcie_link(folder, "link"),
-            aspm=read_aspm(folder),
-            sriov_capable=sriov is not None or read_sriov_capable(path),
-        )
+        function = replace(function, link=read_pcie_link(folder, "link"), aspm=read_aspm(folder))
+        function = with_sriov_capability(function, path)
     return with_parent(replace(function, unreadable=folder.unreadable), devices)
 
 
@@ -356,12 +367,55 @@ def read_sriov(folder: SysfsDirectory) -> Sriov | None:
     functions: list[str] = []
     while len(functions) in by_number:
         functions.append(by_number[len(functions)])
-    return Sriov(total, number, None if autoprobe is None else autoprobe == 1, tuple(functions))
+    resources = read_text(os.path.join(folder.path, "resource"))
+    return Sriov(
+        total,
+        number,
+        None if autoprobe is None else autoprobe == 1,
+        tuple(functions),
+        parse_vf_addresses(resources) if isinstance(resources, str) else None,
+    )
+
+
+def parse_vf_addresses(text: str) -> bool | None:
+    """Whether the memory of VFs has addresses, by the file ``resource``; None: malformed. The
+    kernel clears a range for which it has found none, or marks it; an unused line is 0."""
+    assigned = False
+    lines = text.splitlines()[PCI_IOV_RESOURCES]
+    if len(lines) < PCI_IOV_RESOURCES.stop - PCI_IOV_RESOURCES.start:
+        return None
+    for line in lines:
+        match = RESOURCE_LINE.fullmatch(line.strip())
+        if match is None:
+            return None
+        first, _, flags = (int(number, 16) for number in match.groups())
+        if flags & IORESOURCE_UNSET or (flags and not first):
+            return False
+        assigned = assigned or flags != 0
+    return assigned
+
+
+def with_sriov_capability(function: PciFunction, path: str) -> PciFunction:
+    """Of a function that is not virtual: whether it has the capability, and what is in one that the
+    kernel does not show."""
+    if function.sriov is not None:
+        return replace(function, sriov_capable=True)
+    config = read_configuration(path)
+    if config is None:
+        return function
+    capable, capability = parse_sriov_capable(config), parse_sriov_capability(config)
+    return replace(function, sriov_capable=capable, sriov_capability=capability)
 
 
 def read_sriov_capable(path: str) -> bool | None:
     """Whether the function at `path` has the SR-IOV extended capability; None when that cannot be
-    read now.
+    read now."""
+    config = read_configuration(path)
+    return None if config is None else parse_sriov_capable(config)
+
+
+def read_configuration(path: str) -> bytes | None:
+    """The configuration space of the function at `path`; None when it cannot be read now.
 
     A function in runtime suspend is not woken up for it.
     """
@@ -373,8 +427,8 @@ def read_sriov_capable(path: str) -> bool | None:
         return None
     try:
         if os.fstat(descriptor).st_size == PCI_CFG_SPACE_SIZE:
-            return False
-        return parse_sriov_capable(os.pread(descriptor, PCI_CFG_SPACE_EXP_SIZE, 0))
+            return bytes(PCI_CFG_SPACE_SIZE)  # there are no extended capabilities
+        return os.pread(descriptor, PCI_CFG_SPACE_EXP_SIZE, 0)
     except OSError:
         return None
     finally:
@@ -382,14 +436,30 @@ def read_sriov_capable(path: str) -> bool | None:
 
 
 def parse_sriov_capable(config: bytes) -> bool | None:
-    """Whether SR-IOV is among the extended capabilities, a chain from offset 0x100 on; None:
-    truncated, or a loop.
+    """Whether SR-IOV is among the extended capabilities; None: truncated, or a loop."""
+    offset = sriov_offset(config)
+    return None if offset is None else offset > 0
+
+
+def parse_sriov_capability(config: bytes) -> SriovCapability | None:
+    """None: there is none, or it is truncated."""
+    offset = sriov_offset(config)
+    if not offset or offset + PCI_SRIOV_SUP_PGSIZE + 4 > len(config):
+        return None
+    (total,) = struct.unpack_from("<H", config, offset + PCI_SRIOV_TOTAL_VF)
+    (page_sizes,) = struct.unpack_from("<I", config, offset + PCI_SRIOV_SUP_PGSIZE)
+    return SriovCapability(total, page_sizes)
+
+
+def sriov_offset(config: bytes) -> int | None:
+    """Where SR-IOV is among the extended capabilities, a chain from offset 0x100 on; 0: it is not;
+    None: truncated, or a loop.
 
     Each begins with 16 bits of id, 4 of version and 12 of the next offset; 0: end of the chain, all
     ones: no response.
     """
     if len(config) == PCI_CFG_SPACE_SIZE:
-        return False
+        return 0
     offset = PCI_CFG_SPACE_SIZE
     for _ in range(MAX_CAPABILITIES):
         if offset + 4 > len(config):
@@ -398,8 +468,8 @@ def parse_sriov_capable(config: bytes) -> bool | None:
         if header == 0xFFFFFFFF:
             return None
         if header & 0xFFFF == PCI_EXT_CAP_ID_SRIOV:
-            return True
+            return offset
         offset = header >> 20 & 0xFFC
         if offset < PCI_CFG_SPACE_SIZE:
-            return False
+            return 0
     return None

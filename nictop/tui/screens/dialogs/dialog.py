@@ -170,8 +170,7 @@ class Dialog(PopUp[ScreenResultType]):
             self.focused.choose_edge(step)
 
     def action_scroll_text(self, rows: int) -> None:
-        self.query_one("#dialog-text", LineWidget).scroll_relative(y=rows, animate=False)
+        self.query_one("#dialog-text", LineWidget).scroll_rows(rows)
 
     def action_page_text(self, pages: int) -> None:
-        view = self.query_one("#dialog-text", LineWidget)
-        view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
+        self.query_one("#dialog-text", LineWidget).scroll_pages(pages)

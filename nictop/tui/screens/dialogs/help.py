@@ -31,6 +31,7 @@ from nictop.tui.keys import (
     KEY_GROUPS,
     KEYS,
     KEYS_AND_VARIANTS,
+    NOT_HERE,
     TABS,
     TIMELINE_KEYS,
     glyphs_of,
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
     from nictop.tui.filter_help import FilterRows
     from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
+ONLY_AT_NOW, ONLY_IN_PAST = ("leave",), ("screen.now",)
+"""Actions of the timeline."""
 FILTER_HINT = "type a word to filter"
 LABEL_CELLS = 14
 OWN_GROUPS = ("Actions", "Time", "Move")
@@ -129,7 +132,8 @@ def _actions_by_key(screen: Screen[object]) -> dict[str, dict[str, Run]]:
     by_id: dict[str, dict[str, Run]] = {}
     refused = getattr(screen, "refused_actions", ())
     for node, binding, _, _ in screen.active_bindings.values():
-        if binding.id is not None and binding.action not in refused:
+        is_answer = binding.action.startswith(NOT_HERE)
+        if binding.id is not None and binding.action not in refused and not is_answer:
             words = binding.tooltip or binding.description
             run = partial(screen.app.run_action, binding.action, node)
             by_id.setdefault(binding.id, {}).setdefault(words, run)
@@ -162,6 +166,7 @@ def _timeline_topic(screen: Screen[object], labels: Mapping[str, str]) -> Topic:
     rows = {
         (labels[binding.id or ""], binding.tooltip): partial(run, binding.action)
         for binding in TIMELINE_KEYS
+        if binding.action not in (ONLY_IN_PAST if line.is_present else ONLY_AT_NOW)
     }
     return Topic(title, list(rows), rows)
 
@@ -345,8 +350,7 @@ class HelpScreen(PopUp[None]):
 
     def action_page(self, pages: int) -> None:
         self._has_jumped = True
-        view = self.query_one(LineWidget)
-        view.scroll_relative(y=pages * max(1, view.size.height - 1), animate=False)
+        self.query_one(LineWidget).scroll_pages(pages)
 
     def action_run(self) -> None:
         """Close the help, and do what the chosen row is about."""

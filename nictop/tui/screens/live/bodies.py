@@ -134,6 +134,11 @@ class Body:
             return None
         return netdev_of(row, snapshot)
 
+    @property
+    def is_empty(self) -> bool:
+        """Nothing is chosen that could be opened."""
+        return False
+
     def open_detail(self) -> None:
         """What is chosen, over the whole view."""
 
@@ -197,8 +202,12 @@ class DevicesBody(Body):
         findings = device_findings(self.nictop.display.diagnosis, self.host.name)
         return first_fix(findings_of(row, findings))
 
+    @property
+    def is_empty(self) -> bool:
+        return self.screen.query_one(DeviceTable).chosen is None
+
     def open_detail(self) -> None:
-        if self.screen.query_one(DeviceTable).chosen is not None:
+        if not self.is_empty:
             self.screen.add_class(DETAIL_CLASS)
 
     def close_detail(self) -> bool:
@@ -369,6 +378,10 @@ class FindingsBody(Body):
         if link is None:
             return finding.host, ()
         return finding.host, (link,)
+
+    @property
+    def is_empty(self) -> bool:
+        return self.screen.query_one(FindingList).chosen is None
 
     def open_detail(self) -> None:
         self.view.full = True

@@ -154,9 +154,8 @@ class HostsScreen(FramedScreen):
     def _draw_guests(self) -> None:
         host = self.query_one(HostTable).chosen
         if host is not None:
-            told = self.nictop.hosts.agents.get(host.name, {})
             snapshot = self.nictop.display.snapshot(host)
-            self.query_one(GuestPane).show(snapshot, told, self._why_not_read)
+            self.query_one(GuestPane).show(snapshot, self._why_not_read)
 
     def _why_not_read(self, row: GuestRow) -> str:
         """Of a guest that is watched, what its connection says; "": nothing."""

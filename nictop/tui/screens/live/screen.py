@@ -62,7 +62,7 @@ COMMAND_ACTIONS = frozenset(
 MAX_MEASURABLE_LINKS = 20
 """In the question which one is measured; others are selected on Devices."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
-WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up"}
+WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
 """What a key does → title of the notice where it has nothing to act on."""
 
 
@@ -110,6 +110,9 @@ class LiveScreen(LiveDrawing):
 
     def action_open(self) -> None:
         """The chosen device, or the chosen finding, over the whole view."""
+        if self.body.is_empty:
+            self.nictop.notify(self._why_not("open"), WHY_NOT_TITLES["open"])
+            return
         self.body.open_detail()
         self._changed()
 
@@ -307,8 +310,12 @@ class LiveScreen(LiveDrawing):
             return f"{name}: interfaces were not read yet."
         if what == "set_up" and not snapshot.links:
             return f"{name} has no network interfaces."
-        if what == "set_up":
+        if what in ("set_up", "open") and self.view == DevicesBody.name:
             return "Choose an interface first, by its line."
+        if what == "set_up":
+            return "The chosen finding is about no interface; choose one in Devices, by its line."
+        if what == "open":
+            return "No finding is chosen."
         if not is_checked(self.nictop.display.diagnosis, snapshot):
             return f"{name}: not all checks had run yet; no command was known."
         return (
@@ -409,14 +416,14 @@ class LiveScreen(LiveDrawing):
         row, snapshot = table.chosen, self.nictop.display.snapshot(self.nictop.hosts.session)
         is_placed = row is not None and has_place(row, snapshot)
         return (
-            MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
-            MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
             MenuEntry(
                 "Place in the machine",
                 self.show_place,
                 enabled=is_placed,
                 why_not="" if is_placed else "not known of this row",
             ),
+            MenuEntry("Virtual interfaces", self.toggle_virtual, table.virtual),
+            MenuEntry("Packets instead of bits", self.toggle_packets, table.packets),
             live_entry("Listen for LLDP (35 s)", self.listen_for_lldp),
             live_entry("Why packets are dropped (10 s, as root)", self.show_drops),
         )

@@ -2,11 +2,11 @@
 its options, and the question whether it is run, with what will run.
 
 ╭ Measure a command on vm1 ──────────────────────────────────────╮
-│ Runs as the user of the login, without a terminal. Nothing runs│
-│ yet.                                                           │
+│ Runs as the user of the login, without a terminal. What is     │
+│ varied is $NICTOP_VALUE in it. Nothing runs yet.               │
 │ Command: fio job.fio --bs=$NICTOP_VALUE --output-format=json   │
-│  NIC            ◂ automatic ▸      that of the default route   │
-│  vary           bs=4K,64K,1M       $NICTOP_VALUE in the command│
+│  NIC        ◂ automatic ▸  automatic: default route            │
+│  vary       bs=4K,64K,1M   bs=4K,64K nic= setup= queues=       │
 │                                                                │
 │ [ Next ] [ Cancel ]                                            │
 ╰ Tab Next · Enter Next · Esc Cancel ────────────────────────────╯
@@ -28,7 +28,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.command_line import command_line
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.plan.validation import validate_request
+from nictop.traffic.plan.validation import unused_value_text, validate_request
 from nictop.tui.keys import FORM_DIALOG_KEYS
 from nictop.tui.screens.dialogs.dialog import CHROME_ROWS
 from nictop.tui.screens.dialogs.leave import ConfirmDialog
@@ -41,13 +41,22 @@ from nictop.tui.widgets.traffic.one_host_fields import command_fields, command_r
 if TYPE_CHECKING:
     from nictop.tui.screens.base import NictopScreen
 
-HOW = "Runs as the user of the login, without a terminal. Nothing runs yet."
+HOW = (
+    "Runs as the user of the login, without a terminal. What is varied is $NICTOP_VALUE in it. "
+    "Nothing runs yet."
+)
 RIGHT = "nictop connects to it once more, with the right to run this command."
 RECONNECT_SECONDS = 60.0
 """For a host whose probe is started again."""
 MIN_TEXT_ROWS = 1
 COMMAND = "command"
 """Name of the line among the values that are kept."""
+
+
+class CommandForm(Form):
+    """Whose texts fit beside the values at 60 columns."""
+
+    label_cells, value_cells = 10, 14
 
 
 class CommandEntry(LineEntry):
@@ -63,7 +72,7 @@ class CommandEntry(LineEntry):
         take: Callable[[str], Awaitable[str]],
     ) -> None:
         super().__init__(title, HOW, kept.get(COMMAND, ""), take, button="Next", label="Command:")
-        self.form = Form(fields, id="command-form")
+        self.form = CommandForm(fields, id="command-form")
         self.form.fill(kept)
         self.problems: Mapping[str, str] = {}
         """Name of a field → what is wrong with it."""
@@ -112,8 +121,12 @@ def ask_command(screen: NictopScreen, host: str, arguments: Mapping[str, str]) -
         request, problems = command_request(host, text, fields, entry.words, observers)
         if problems:
             entry.problems = problems
-            labels = [field.label for field in fields if field.name in problems]
-            return f"To be corrected: {', '.join(labels)}"
+            wrong = [
+                f"{field.label}: {problems[field.name]}"
+                for field in fields
+                if field.name in problems
+            ]
+            return f"To be corrected: {'; '.join(wrong)}"
         try:
             validate_request(request)
         except NictopError as error:
@@ -154,6 +167,9 @@ def _variant_lines(request: RunRequest) -> Iterable[str]:
         yield f"{count_noun(number, 'run')}; $NICTOP_VALUE ({validated.variable}): {values}"
     elif number > 1:
         yield count_noun(number, "run")
+    unused = unused_value_text(validated)
+    if unused:
+        yield unused
     if request.between:
         yield f"Here, before each variant: /bin/sh -c {clean(request.between)}"
 

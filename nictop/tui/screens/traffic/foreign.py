@@ -2,10 +2,10 @@
 is the shown host, the other options are those of the form.
 
 ╭ Test vm1 against a host without a login ───────────────────────╮
-│  address        192.0.2.50         IP address of the other end │
-│  there          ◂ a server runs there ▸  iperf3 -s -p 5201     │
-│  NIC of vm1     ◂ automatic ▸      automatic: by the address   │
-│  port           5201               1 to 65535 (-p)             │
+│  address 192.0.2.50         IP address of the other end        │
+│  there   ◂ a server runs there ▸  iperf3 -s -p 5201            │
+│  NIC     ◂ automatic ▸      automatic: by the address          │
+│  port    5201               1 to 65535 (-p)                    │
 │ Other options are those of the form.                           │
 │ = nictop traffic vm1 192.0.2.50 --foreign                      │
 │                                                                │
@@ -40,11 +40,12 @@ from nictop.tui.widgets.traffic.one_host_fields import (
     foreign_request,
 )
 
-OPTIONS = "Other options are those of the form. Of that host only what iperf3 reports is known."
+OPTIONS = "Other options are those of the form. Of that host only {} is known."
 CLIENT_OPTIONS = (
     "Other options are those of the form. The command to type there is shown after Start; nictop "
     "waits {} s for it."
 )
+REPORTED = "what iperf3 reports"
 MISSING_ADDRESS = "ADDRESS"
 """In the command line, until it is typed."""
 SERVER_COMMANDS = {"ntttcp": "as ntttcp -r, for each run"}
@@ -52,6 +53,8 @@ SERVER_COMMANDS = {"ntttcp": "as ntttcp -r, for each run"}
 
 class ForeignForm(Form):
     """With what is to run on the other host beside its role."""
+
+    label_cells = 7
 
     def __init__(self, fields: Sequence[Field], generator: str, *, id: str) -> None:
         super().__init__(fields, id=id)
@@ -64,7 +67,7 @@ class ForeignForm(Form):
 
     def _role_text(self) -> str:
         if self.words["role"] == CLIENT_THERE:
-            return "with a command that is shown"
+            return "its command is shown"
         return SERVER_COMMANDS.get(self._generator, f"iperf3 -s -p {self.words['port'].strip()}")
 
 
@@ -90,7 +93,7 @@ class ForeignScreen(NictopScreen, Dialog[None]):
     def compose_fields(self) -> Iterable[Widget]:
         links = self.nictop.hosts.by_name[self._host].snapshot.links.values()
         names = [link.name for link in links]
-        self._fields = foreign_fields(clean(self._host), names, self._words["port"])
+        self._fields = foreign_fields(names, self._words["port"])
         self.FIELD_ROWS = len(self._fields)
         form = ForeignForm(self._fields, self._words["generator"], id="foreign-form")
         form.fill(self.nictop.traffic.foreign_values)
@@ -134,7 +137,8 @@ class ForeignScreen(NictopScreen, Dialog[None]):
         lines: list[SpanLine] = []
         for text in complaints:
             lines += self.wrapped(f"{text} (options of the form)", cells, "bad", indent=" ")
-        about = CLIENT_OPTIONS.format(request.wait) if is_client else OPTIONS
+        known = "what its TCP acknowledges" if request.generator == "ntttcp" else REPORTED
+        about = CLIENT_OPTIONS.format(request.wait) if is_client else OPTIONS.format(known)
         lines += self.wrapped(about, cells, "dim", indent=" ")
         command = clean(command_line(request, {**self._arguments, "": MISSING_ADDRESS}))
         has_address = bool(self.query_one(ForeignForm).words["address"].strip())

@@ -120,6 +120,8 @@ class RunScreen(RunPage):
             has_ended_by_itself = was_running and not self._is_stopped
             self._ended_at = self._clock() if has_ended_by_itself else None
             self._is_stopped = False
+        if traffic.running and not was_running:
+            self.show_points(False)  # the page may still have the bars of the last experiment
         has_ended = was_running and not traffic.running
         if has_ended and len(set_up_points(traffic.results)) > 1:
             self.show_points(True)
@@ -238,7 +240,10 @@ class RunScreen(RunPage):
         if request is not None and request.test == "manual":
             self.action_end_measurement()
             return
-        self.app.push_screen(StopScreen("What was measured so far is saved."), self._stop)
+        question = "What was measured so far is saved."
+        if request is not None and request.test == "workload":
+            question = f"The command and all that it started is ended. {question}"
+        self.app.push_screen(StopScreen(question), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
         if sure:

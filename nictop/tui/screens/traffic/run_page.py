@@ -46,6 +46,8 @@ MORE_CELLS = 8
 MIN_SENTENCE_ROWS = 3
 """Rows that the sentences get on the smallest screen."""
 
+MIN_COMMAND_CELLS = 16
+"""Of a command in the title: with less room it is left out."""
 TALL_ROWS, MEDIUM_ROWS = 34, 24
 """Rows of a screen on which hosts have more than a line."""
 CHART_HOST_ROWS = 4
@@ -324,6 +326,9 @@ class RunPage(FramedScreen):
         if run_view is not None:
             bar = "" if run_view.result is not None else progress_bar(run_view, self.glyphs)
             options = [f" · {option}" for option in options_text(run_view).split(" · ")]
+            if run_view.plan.is_of_one_host:
+                taken = sum(width(self.glyphs.text(part)) for part in parts)
+                options = [self._shortened(f" · {options_text(run_view)}", room - taken)]
             parts = [*options[:2], *parts, f" {bar}" if bar else "", *options[2:]]
         text = ""
         for part in parts:
@@ -331,6 +336,12 @@ class RunPage(FramedScreen):
             if width(text + more) <= room:
                 text += more
         return text
+
+    def _shortened(self, text: str, room: int) -> str:
+        """A command, which may be long: cut to what the rest leaves, or what a title can have."""
+        cells = max(MIN_COMMAND_CELLS, room)
+        shown = self.glyphs.text(text)
+        return shown if width(shown) <= cells else fit(shown, cells)
 
     def _draw_sentences(self, run_view: RunView | None) -> None:
         """In the rows that they need, less than a third of the screen; the rest scrolls."""

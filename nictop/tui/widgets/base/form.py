@@ -78,6 +78,7 @@ class Form(ChoiceList):
     BINDINGS: ClassVar[list[BindingType]] = FORM_KEYS
     label_cells = 14
     """Cells of a label."""
+    value_cells = VALUE_CELLS
 
     class Changed(Message):
         """A value has changed."""
@@ -149,7 +150,9 @@ class Form(ChoiceList):
         value, style = self._value(field, typing=typing)
         beside, tone = self._beside(field)
         room = max(1, cells - self.label_cells - 3)
-        wanted = min(max(VALUE_CELLS, width(value) + 1), max(1, room))
+        wanted = min(max(self.value_cells, width(value) + 1), max(1, room))
+        if field is self.chosen and width(self.glyphs.text(beside)) > room - wanted:
+            wanted = min(width(value) + 1, room)  # more room for what is beside it
         return (
             (f" {fit(self._label(field), self.label_cells)} ", ""),
             (self._value_in(wanted, value, typing=typing), style),

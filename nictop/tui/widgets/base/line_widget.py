@@ -13,6 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.actions import SkipAction
 from textual.dom import DOMNode
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -280,6 +281,31 @@ class LineWidget(WithGlyphs, ScrollView):
             self.scroll_to(y=index, animate=False)
         elif index >= top + visible:
             self.scroll_to(y=index - visible + 1, animate=False)
+
+    def scroll_rows(self, rows: int) -> None:
+        """At once: what a key does before the next refresh is added."""
+        self.scroll_relative(y=rows, animate=False, immediate=True)
+
+    def scroll_pages(self, pages: int) -> None:
+        self.scroll_rows(pages * max(1, self.size.height - 1))
+
+    def action_scroll_up(self) -> None:
+        self._scroll_by_key(-1)
+
+    def action_scroll_down(self) -> None:
+        self._scroll_by_key(1)
+
+    def action_page_up(self) -> None:
+        self._scroll_by_key(-max(1, self.size.height - 1))
+
+    def action_page_down(self) -> None:
+        self._scroll_by_key(max(1, self.size.height - 1))
+
+    def _scroll_by_key(self, rows: int) -> None:
+        """Of the keys of Textual, which would scroll after the next refresh."""
+        if not self.allow_vertical_scroll:
+            raise SkipAction
+        self.scroll_rows(rows)
 
     def line_at(self, y: int) -> int | None:
         """Index of the line that is drawn at row `y` of the widget; None for the header, the frame

@@ -261,7 +261,7 @@ class NicView(ChoiceList, Generic[Key]):
         return int(self._keys[index])
 
     def action_page(self, pages: int) -> None:
-        self.scroll_to(y=self.scroll_offset.y + pages * max(1, self.size.height - 1), animate=False)
+        self.scroll_pages(pages)
 
     def choice_changed(self, index: int) -> None:
         """The lines that can be chosen are at the top."""

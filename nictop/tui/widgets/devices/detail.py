@@ -79,6 +79,8 @@ NUMBERS_CELLS = 15
 MEANS_TEXT, MEANS_WORD = "chart: means", "means"
 """Beside its time axis, where a column is the mean of several readings: the highest one and the
 newest one are not in sight. The word is in the axis if the numbers need its row."""
+GAP_TEXT, GAP_WORD = "no data {}", "gap"
+"""The same, where readings are missing: for how long. It is more important."""
 MIN_BESIDE_CELLS = 56
 """Cells from which on RX and TX stand beside each other."""
 NO_ROW = " No interface is chosen"
@@ -212,18 +214,22 @@ def draw_traffic(
     beside: bool,
     speed: int | None = None,
     end: str = NOW,
+    gap: float = 0.0,
     glyphs: Glyphs = UNICODE,
 ) -> list[SpanLine]:
     """The charts of all directions, `beside` or above each other, each `rows` high with a time axis
     below: numbers at the left, bits per second of the last 60 s at the right, each column the mean
     of its readings. `times`: of the readings. `speed`: Mb/s of the link, where a share of it means
-    something. `end`: see `time_axis`."""
+    something. `end`: see `time_axis`. `gap`: seconds without readings in that time."""
     room = cells
     if beside:
         room = cells // max(1, len(both))
     columns = room - NUMBERS_CELLS - TICK_CELLS - 1
     ranges = reading_ranges(times, HISTORY_SECONDS, max(0, columns))
-    charts = [_chart(direction, speed, ranges, rows, end=end, glyphs=glyphs) for direction in both]
+    charts = [
+        _chart(direction, speed, ranges, rows, end=end, gap=gap, glyphs=glyphs)
+        for direction in both
+    ]
     if beside:
         return [tuple(chain.from_iterable(lines)) for lines in zip(*charts, strict=True)]
     return list(chain.from_iterable(charts))
@@ -236,8 +242,10 @@ def _chart(
     rows: int,
     *,
     end: str,
+    gap: float,
     glyphs: Glyphs,
 ) -> list[SpanLine]:
+    """`gap`: seconds without readings."""
     peak = direction.peak(ranges)
     rate, *others = direction.numbers(speed, peak)
     heads = [(fit(f" {rate}", NUMBERS_CELLS), direction.style)]
@@ -245,7 +253,10 @@ def _chart(
     heads += [(" " * NUMBERS_CELLS, "")] * (rows - len(heads))
     has_means = any(after - first > 1 for first, after in ranges)
     has_room = len(heads) == rows
-    if has_means and has_room:
+    if gap and has_room:
+        text = GAP_TEXT.format(units.whole_seconds(gap))
+        heads.append((fit(f" {text}", NUMBERS_CELLS), "warn"))
+    elif has_means and has_room:
         heads.append((fit(f" {MEANS_TEXT}", NUMBERS_CELLS), "dim"))
     heads.append((" " * NUMBERS_CELLS, ""))
     means = column_means(direction.series, ranges)
@@ -259,15 +270,16 @@ def _chart(
         glyphs=glyphs,
     )
     hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
-    if has_means and not has_room and hides_peak:
+    word = GAP_WORD if gap else MEANS_WORD if has_means and hides_peak else ""
+    if word and not has_room:
         ((axis, style),) = drawn[-1]
-        drawn[-1] = ((with_means_word(axis, end), style),)
+        drawn[-1] = ((with_word(axis, end, word), style),)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
 
 
-def with_means_word(axis: str, end: str) -> str:
+def with_word(axis: str, end: str, word: str) -> str:
     """``-60 s   means now``; the word takes the place of the beginning where both do not fit."""
-    words = f" {MEANS_WORD} {end}"
+    words = f" {word} {end}"
     if len(axis) < len(words):
         return axis
     begin = axis[: -len(words)]
@@ -293,6 +305,7 @@ class TrafficChart(LineWidget):
             beside=shape.beside,
             speed=_known_speed(row.link),
             end=self.axis_end(),
+            gap=history.seconds_without_readings(HISTORY_SECONDS),
             glyphs=self.glyphs,
         )
         self.show_lines(lines)
@@ -350,7 +363,7 @@ class FactLines(LineWidget):
         return f"{self.key_label('pane')} {key}"
 
     def page(self, pages: int) -> None:
-        self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
+        self.scroll_pages(pages)
 
 
 class LinkPanel(WhileOpen, Vertical):
@@ -366,7 +379,7 @@ class LinkPanel(WhileOpen, Vertical):
         yield FactLines(id="facts")
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one(FactLines).scroll_relative(y=lines, animate=False)
+        self.query_one(FactLines).scroll_rows(lines)
 
     def on_chain_view_moved(self) -> None:
         self.query_one(FactLines).refresh()

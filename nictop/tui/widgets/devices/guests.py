@@ -10,13 +10,13 @@ net0: virtio-net-pci bc:24:… · tap101i0 · port fwpr101p0 of vmbr0, VLAN 30 �
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import MappingProxyType
 
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.widgets import Input
 
-from nictop.model.guests.agents import AgentFacts, AgentsTold, agent_text
+from nictop.model.guests.agent_facts import AgentFacts
+from nictop.model.guests.agents import agent_text
 from nictop.model.guests.table import (
     GuestRow,
     guest_rows,
@@ -67,15 +67,9 @@ class GuestPane(WhileOpen, Container):
     def chosen(self) -> GuestRow | None:
         return self.query_one(GuestTable).chosen
 
-    def show(
-        self,
-        snapshot: Snapshot,
-        told: AgentsTold = MappingProxyType({}),
-        watched: Callable[[GuestRow], str] = nothing,
-    ) -> None:
-        """Draw the guests of a host. `told`: by their agents; `watched`: why one that is watched is
-        not read."""
-        self._snapshot, self._rows, self._watched = snapshot, guest_rows(snapshot, told), watched
+    def show(self, snapshot: Snapshot, watched: Callable[[GuestRow], str] = nothing) -> None:
+        """Draw the guests of a host. `watched`: why one that is watched is not read."""
+        self._snapshot, self._rows, self._watched = snapshot, guest_rows(snapshot), watched
         self._draw()
 
     def _draw(self) -> None:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.outdated import without_mark
 from nictop.rules.unchecked import is_unchecked, skipped_places
 
 GONE_SECONDS = 30.0
@@ -55,9 +56,9 @@ def keyed_findings(
     known: dict[tuple[str, str], str] = {}
     for entry in before:
         if isinstance(entry.about, Finding):
-            known[_base_key(entry.about), entry.about.title] = entry.key
+            known[_base_key(entry.about), without_mark(entry.about).title] = entry.key
     found = [(finding, _base_key(finding)) for finding in findings]
-    kept = [known.pop((base, finding.title), None) for finding, base in found]
+    kept = [known.pop((base, without_mark(finding).title), None) for finding, base in found]
     used = set(kept)
     result: list[Entry] = []
     numbers: dict[str, int] = {}
@@ -109,7 +110,8 @@ class RecentFindings:
         finding is not there now."""
         keyed = keyed_findings(diagnosis.findings, now, self.entries)
         found = self._with_first_seen(keyed, now)
-        missing = sorted(_without(self.entries, found), key=_last_seen)
+        left = [_without_mark(entry) for entry in _without(self.entries, found)]
+        missing = sorted(left, key=_last_seen)
         missing.reverse()
         places = skipped_places(diagnosis)
         unchecked = [
@@ -140,6 +142,12 @@ def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
     """The entries that are not among the others."""
     keys = {entry.key for entry in others}
     return [entry for entry in entries if entry.key not in keys]
+
+
+def _without_mark(entry: Entry) -> Entry:
+    if not isinstance(entry.about, Finding):
+        return entry
+    return entry._replace(about=without_mark(entry.about))
 
 
 def _is_unchecked(

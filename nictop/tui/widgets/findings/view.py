@@ -21,6 +21,7 @@ from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.by_device import device_findings, is_subject_gone
+from nictop.rules.unchecked import NOT_CHECKED_AGAIN
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     checks_text,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 
 NIC_GONE = "its NIC is gone"
 CHOSEN_IS_RESOLVED = "The finding that was chosen is resolved."
-NOT_CHECKED_AGAIN = "not checked again yet"
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
@@ -288,6 +288,8 @@ class FindingList(ChoiceList):
         title, room = self.glyphs.text(entry.about.title), max(0, cells - before)
         if entry.has_no_nic:
             title = f"{NIC_GONE}: {title}"
+        elif entry.unchecked:
+            title = f"{NOT_CHECKED_AGAIN}: {title}"
         parts: Sequence[str] = [fit(title, room)]
         if not is_cut:
             parts = wrap(title, room) or ("",)
@@ -297,7 +299,7 @@ class FindingList(ChoiceList):
             tone = "dim"
             mark = self.glyphs.skipped if entry.has_no_nic else self.glyphs.passed
             spans = [(f" {mark} ", tone), *((text, tone) for text, _ in spans[1:])]
-        elif entry.unchecked:
+        elif entry.unchecked or entry.about.outdated:
             tone = "dim"
             spans = [(text, tone) for text, _ in spans]
         return [tuple(spans), *(((" " * before + part, tone),) for part in parts[1:])]
@@ -498,7 +500,7 @@ class FindingsView(WhileOpen, Container):
             entries = self._recent.entries
             unchecked = sum(entry.unchecked and self._is_watched(entry) for entry in entries)
             if unchecked:
-                parts.append(f"{unchecked} not checked again yet")
+                parts.append(f"{unchecked} {NOT_CHECKED_AGAIN}")
         parts += self._outdated_texts()
         return " · ".join(filter(None, parts))
 
@@ -663,8 +665,7 @@ class FindingsView(WhileOpen, Container):
         self.draw_page()
 
     def on_finding_list_page_requested(self, message: FindingList.PageRequested) -> None:
-        page = self.query_one(FindingPage)
-        page.scroll_relative(y=message.pages * max(1, page.size.height - 1), animate=False)
+        self.query_one(FindingPage).scroll_pages(message.pages)
 
     def on_finding_page_fix_requested(self, message: FindingPage.FixRequested) -> None:
         self.action_mark(message.step)

@@ -45,6 +45,8 @@ from nictop.tui.widgets.status.host_strip import STYLES, host_mark, mark_of
 
 MORE_RIGHTS = "run its probe as root: nictop --sudo, or sudo = true for the host in config.toml"
 CPU_BAR_CELLS = 5
+IN_DOUBT = "?"
+"""Behind the number of findings of a host that is being checked again."""
 
 
 def host_address_text(host: Host) -> str:
@@ -140,9 +142,18 @@ def _drops(row: HostRow) -> Cell:
 
 
 def _findings(row: HostRow) -> Cell:
-    """``✖1 ▲4``: the number of each severity; of info only where there is nothing worse."""
+    """``✖1 ▲4``: the number of each severity; of info only where there is nothing worse. ``▲4?``
+    after an event that no inventory has read."""
     if row.severities is None:
         return units.UNKNOWN, "dim"
+    text, tone = _counts(row)
+    if row.host.snapshot.unread_event is not None:
+        return f"{text}{IN_DOUBT}", "dim"
+    return text, tone
+
+
+def _counts(row: HostRow) -> Cell:
+    assert row.severities is not None
     badges = severity_badges(row.severities, glyphs=row.glyphs)
     if not badges:
         badges = severity_badges(row.severities, shown=("info",), glyphs=row.glyphs)
@@ -180,8 +191,8 @@ COLUMNS: tuple[Column[HostRow], ...] = (
         source="packets dropped by all NICs (IFLA_STATS_LINK_64 rx_dropped + tx_dropped + "
                "rx_missed_errors)"),
     Column("findings", "FINDINGS", "", 8, 6, "right", _findings,
-        source="number of critical findings and of warnings; of info where there are none (rules "
-               "of nictop)"),
+        source="number of critical findings and of warnings; of info where there are none; ?: the "
+               "host is being checked again (rules of nictop)"),
     Column("round_trip", "RTT ms", "ms", 6, 7, "right", _round_trip,
         source="round trip of the newest ping (of the probe, over its connection)"),
     Column("address", "ADDRESS", "", 40, 8, "left",

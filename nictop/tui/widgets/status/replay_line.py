@@ -152,6 +152,9 @@ class TimelineTarget(Protocol):
     def edge(self) -> None:
         """To the end, and what is added to it."""
 
+    def search(self, direction: int) -> None:
+        """To the next or previous event."""
+
 
 class Present(TimelineTarget, Protocol):
     """The timeline of live hosts."""
@@ -163,12 +166,15 @@ class Present(TimelineTarget, Protocol):
 
 class ReplayLine(LineWidget):
     """The timeline of `replay`, or of live hosts (`present`); hidden if there is neither. Posts
-    `GoRequested`."""
+    `GoRequested`, and, of live hosts, `Left`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*TIMELINE_KEYS]
 
     class GoRequested(Message):
         """A time is to be asked for."""
+
+    class Left(Message):
+        """The keys are to be those of the view again."""
 
     def __init__(
         self,
@@ -220,6 +226,18 @@ class ReplayLine(LineWidget):
 
     def action_go(self) -> None:
         self.post_message(self.GoRequested())
+
+    def action_leave(self) -> None:
+        self.post_message(self.Left())
+
+    def action_search(self, direction: int) -> None:
+        if self._replay is not None:
+            self._replay.search(direction)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "leave":
+            return self.is_present
+        return super().check_action(action, parameters)
 
     def action_reading(self, count: int) -> None:
         if self._replay is not None:

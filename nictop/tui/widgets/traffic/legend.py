@@ -16,6 +16,7 @@ from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import unplanned_seconds
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.live.samples import FlowSample, RunSample
+from nictop.traffic.plan.plan import NETWORK
 from nictop.traffic.results.host_load import Busy
 from nictop.traffic.results.result import Flow
 from nictop.tui.widgets.base.line_widget import Span, SpanLine, cut_spans, span_cells
@@ -104,8 +105,8 @@ def _flows(
         spans.append((f" {mark} ", flow_style(run_view, number)))
         if shortness == 0:
             spans.append((f"{direction_text(sample.flow)} ", ""))
-        elif shortness == 1 and len(flows) > 1:
-            spans.append((f"to {clean(sample.flow.receiver)} ", ""))
+        elif len(flows) > 1:
+            spans.append((f"{_short_direction(sample.flow, flows[0].flow, shortness)} ", ""))
         if is_mean and peaks:
             spans.append(("mean ", "dim"))
         rate = sample.arrival.bits_per_second if sample.arrival is not None else None
@@ -120,6 +121,16 @@ def _flows(
         if peaks:
             spans.append((f"peak {units.bits_per_second(peaks[number])} ", "dim"))
     return spans
+
+
+def _short_direction(flow: Flow, first: Flow, shortness: int) -> str:
+    """``sent`` or ``received`` by the one host of a workload; else ``to b``, or an arrow as in
+    ``a ↔ b`` of the title."""
+    if NETWORK in (flow.sender, flow.receiver):
+        return "sent" if flow.receiver == NETWORK else "received"
+    if shortness == 1:
+        return f"to {clean(flow.receiver)}"
+    return "→" if flow.sender == first.sender else "←"
 
 
 def _origin_text(sample: FlowSample) -> str:

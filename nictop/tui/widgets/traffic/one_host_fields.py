@@ -28,30 +28,30 @@ SERVER_THERE, CLIENT_THERE = "a server runs there", "you start a client"
 def command_fields(nics: Iterable[str]) -> tuple[Field, ...]:
     """Of a command of the user, below its line. `nics`: names of the interfaces of its host."""
     return (
-        Field("client_nic", "NIC", "automatic: that of the default route", None, choices(nics)),
+        Field("client_nic", "NIC", "automatic: default route", None, choices(nics)),
         Field(
             "vary",
             "vary",
-            "bs=4K,64K: $NICTOP_VALUE; nic= setup=",
+            "bs=4K,64K nic= setup= queues=",
             partial(parse_values, of_workload=True),
             empty="nothing",
         ),
-        BY_NAME["repeat"],
+        replace(BY_NAME["repeat"], example="per variant (5 recommended)"),
         Field(
             "value_pattern",
             "figure",
-            "regular expression for its number",
+            "regular expression for it",
             parse_expression,
             empty="known formats",
         ),
         Field(
             "judged_by",
             "verdict by",
-            "automatic: its figure, else duration",
+            "automatic: figure or duration",
             None,
             (AUTOMATIC, *get_args(Judge)),
         ),
-        Field("between", "set-up", "command here, for setup= queues= mtu=", empty="you are asked"),
+        Field("between", "set-up", "run here, for setup= queues=", empty="you are asked"),
         Field(
             "time",
             "at most",
@@ -63,12 +63,12 @@ def command_fields(nics: Iterable[str]) -> tuple[Field, ...]:
     )
 
 
-def foreign_fields(host: str, nics: Iterable[str], port: str) -> tuple[Field, ...]:
-    """Of an end that nictop cannot log in to. `host`: the other end; `port`: the initial one."""
+def foreign_fields(nics: Iterable[str], port: str) -> tuple[Field, ...]:
+    """Of an end that nictop cannot log in to. `nics`: of the other end; `port`: the initial one."""
     return (
         Field("address", "address", "IP address of the other end", parse_address, empty="–"),
         Field("role", "there", "", None, (SERVER_THERE, CLIENT_THERE)),
-        Field("nic", f"NIC of {host}", "automatic: by the address", None, choices(nics)),
+        Field("nic", "NIC", "automatic: by the address", None, choices(nics)),
         replace(BY_NAME["port"], preset=port),
     )
 

@@ -19,7 +19,7 @@ from nictop.model.columns.column import REMAINING_WIDTH, Cell, Column, sized_col
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import names_in_path
-from nictop.model.text.terminal import clean, width, wrap
+from nictop.model.text.terminal import clean, fit_middle, width, wrap
 from nictop.model.text.units import wall_time_text
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.report.runs.points import SetUpPoint, set_up_points
@@ -251,7 +251,10 @@ def _with_short_hosts(
     cells = max(MIN_HOSTS_CELLS, min(MAX_CELLS, room - used - MIN_LABEL_CELLS - 2))
 
     def in_short(row: ResultGroup) -> str:
-        first, arrow, second = row.first.result.plan.drawn_ends
+        plan = row.first.result.plan
+        if plan.is_of_one_host:
+            return fit_middle(plan.client.host, cells).rstrip()
+        first, arrow, second = plan.drawn_ends
         hosts = names_in_path((first.host, second.host), len(" <-> "), cells)
         return f"{hosts[0]} {arrow} {hosts[1]}"
 

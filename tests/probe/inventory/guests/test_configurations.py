@@ -15,6 +15,7 @@ from nictop.probe.inventory.configuration.files import Files
 from nictop.probe.inventory.guests import stopped_libvirt
 from nictop.probe.inventory.guests.leases import parse_leases, parse_libvirt_status, read_leases
 from nictop.probe.inventory.guests.reader import read_dhcp_leases, read_guests
+from nictop.probe.inventory.guests.reservations import parse_reservations, read_reservations
 from nictop.probe.inventory.guests.stopped_libvirt import parse_xml, read_stopped_domains
 from nictop.probe.inventory.guests.stopped_proxmox import read_proxmox_guests
 from nictop.probe.inventory.machine.qemu import VirtualMachine
@@ -170,7 +171,72 @@ def test_guests_of_proxmox(tmp_path: Path) -> None:
         target="vmbr0",
         vlan=7,
         addresses=("192.0.2.5/24",),
+        assigned=("192.0.2.5/24",),
+        assigned_by=f"net0 in {container.source}",
     )
+
+
+@pytest.mark.parametrize(
+    ("lines", "assigned"),
+    [
+        ("ide2: local-lvm:vm-101-cloudinit,media=cdrom", ("192.0.2.5/24", "2001:db8::5/64")),
+        ("scsi1: nfs:101/vm-101-cloudinit.qcow2,media=cdrom", ("192.0.2.5/24", "2001:db8::5/64")),
+        ("ide2: local:cloudinit", ("192.0.2.5/24", "2001:db8::5/64")),
+        ("ide2: local:iso/debian.iso,media=cdrom", ()),
+        ("scsi0: local-lvm:vm-101-disk-0,size=32G", ()),
+        ("ide2: local:cloudinit\ncicustom: network=local:snippets/n.yaml", ()),
+        (
+            "ide2: local:cloudinit\ncicustom: user=local:snippets/u.yaml",
+            ("192.0.2.5/24", "2001:db8::5/64"),
+        ),
+    ],
+)
+def test_addresses_that_cloud_init_is_told(
+    tmp_path: Path, lines: str, assigned: tuple[str, ...]
+) -> None:
+    """Not without a drive that tells them, and not with a network file in their place."""
+    text = (
+        "ipconfig0: gw=192.0.2.1,ip=192.0.2.5/24,ip6=2001:db8::5/64\nipconfig1: ip=dhcp,ip6=auto\n"
+    )
+    path = tmp_path / "pve/qemu-server/101.conf"
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        f"{PROXMOX.partition('[')[0]}{text}{lines}\n[snap]\nipconfig1: ip=192.0.2.9/24\n"
+    )
+    (guest,) = read_proxmox_guests(Files(), str(tmp_path))
+    first, second, _ = guest.nics
+    assert first.assigned == assigned
+    assert first.assigned_by == (f"ipconfig0 in {guest.source}" if assigned else "")
+    assert second.assigned == ()
+
+
+def test_a_running_guest_has_the_addresses_of_its_configuration_or_a_reservation(
+    tmp_path: Path,
+) -> None:
+    """By its number and MAC address; the configuration comes first."""
+    folder = tmp_path / "pve/qemu-server"
+    folder.mkdir(parents=True)
+    (folder / "101.conf").write_text(f"{PROXMOX}\n".replace(
+        "name: web1", "name: web1\nide2: a:cloudinit\nipconfig0: ip=192.0.2.5/24"
+    ))  # fmt: skip
+    hosts = tmp_path / "lib/libvirt/dnsmasq"
+    hosts.mkdir(parents=True)
+    lines = ("bc:24:11:00:00:01,192.0.2.8", "BC:24:11:00:00:02,192.0.2.9,web1")
+    (hosts / "default.hostsfile").write_text("\n".join(lines))
+    command = "\0".join((
+        "kvm", "-id", "101", "-netdev", "type=tap,id=net0,ifname=tap101i0",
+        "-device", "virtio-net-pci,mac=BC:24:11:00:00:01,netdev=net0",
+        "-netdev", "type=tap,id=net1,ifname=tap101i1",
+        "-device", "e1000,mac=BC:24:11:00:00:02,netdev=net1",
+    ))  # fmt: skip
+    machine = VirtualMachine(50, "web1", command=command)
+    (guest,), trouble = read_guests((machine,), {}, (), (), roots(tmp_path))
+    assert (guest.state, trouble) == ("running", None)
+    first, second = guest.nics
+    assert first.assigned == ("192.0.2.5/24",)
+    assert first.assigned_by.startswith("ipconfig0 in ") and first.assigned_by.endswith("101.conf")
+    assert second.assigned == ("192.0.2.9",)
+    assert second.assigned_by == f"DHCP reservation in {hosts}/default.hostsfile"
 
 
 def all_guests(folder: Path, *machines: VirtualMachine) -> dict[str, str]:
@@ -251,8 +317,14 @@ def test_leases_of_libvirt_and_dnsmasq(tmp_path: Path) -> None:
     misc.mkdir()
     lines = "1700000100 52:54:00:aa:bb:02 192.0.2.9 * 01:52:54:00:aa:bb:02\nduid 00:01\n0 x y z *\n"
     (misc / "dnsmasq.leases").write_text(lines)
+    (misc / "dnsmasq.zone1.leases").write_text("0 52:54:00:aa:bb:03 10.1.0.7 * *\n")
+    manager = tmp_path / "lib/NetworkManager"
+    manager.mkdir()
+    (manager / "dnsmasq-ens1.leases").write_text("0 52:54:00:aa:bb:04 10.42.0.9 * *\n")
     assert read_dhcp_leases(str(tmp_path)) == (
         DhcpLease("192.168.122.41", "52:54:00:aa:bb:01", "libvirt virbr0", "web1", 1700000000.0),
+        DhcpLease("10.1.0.7", "52:54:00:aa:bb:03", "dnsmasq zone1"),
+        DhcpLease("10.42.0.9", "52:54:00:aa:bb:04", "NetworkManager ens1"),
         DhcpLease("192.0.2.9", "52:54:00:aa:bb:02", "dnsmasq", "", 1700000100.0),
     )
 
@@ -264,6 +336,43 @@ def test_the_number_of_leases_is_limited(tmp_path: Path, monkeypatch: pytest.Mon
     lines = [f"0 52:54:00:00:00:{number:02x} 192.0.2.{number} *" for number in range(1, 9)]
     (folder / "dnsmasq.leases").write_text("\n".join(lines))
     assert len(read_leases(Files(), str(tmp_path))) == 3
+
+
+def test_reservations_of_libvirt_and_incus(tmp_path: Path) -> None:
+    libvirt = tmp_path / "lib/libvirt/dnsmasq"
+    libvirt.mkdir(parents=True)
+    lines = (
+        "52:54:00:aa:bb:01,192.168.122.41,web1",
+        "52:54:00:AA:BB:02,192.168.122.42,3600",
+        "web3,192.168.122.43",
+        "id:00:01:00:01,web4,[2001:db8::4]",
+        "52:54:00:aa:bb:01,192.168.122.99",
+    )
+    (libvirt / "default.hostsfile").write_text("\n".join(lines))
+    incus = tmp_path / "lib/incus/networks/incusbr0/dnsmasq.hosts"
+    incus.mkdir(parents=True)
+    (incus / "default_c1.eth0").write_text("00:16:3e:00:00:01,10.0.0.5,[fd42::5],c1\n")
+    (incus / "default_c2.eth0").write_text("00:16:3e:00:00:02,c2\n")
+    zone = tmp_path / "dnsmasq.d/zone1"
+    zone.mkdir(parents=True)
+    (zone / "ethers").write_text(
+        "BC:24:11:00:00:07,10.1.0.7,[fd00::7]\nBC:24:11:00:00:08,fd00::8\n"
+    )
+    found = read_reservations(Files(), str(tmp_path), str(tmp_path))
+    assert {mac: one.addresses for mac, one in found.items()} == {
+        "52:54:00:aa:bb:01": ("192.168.122.41",),
+        "52:54:00:aa:bb:02": ("192.168.122.42",),
+        "00:16:3e:00:00:01": ("10.0.0.5", "fd42::5"),
+        "bc:24:11:00:00:07": ("10.1.0.7", "fd00::7"),
+    }
+    source = found["52:54:00:aa:bb:02"].source
+    assert source == f"DHCP reservation in {libvirt}/default.hostsfile"
+
+
+@given(st.text())
+def test_arbitrary_files_of_reservations(text: str) -> None:
+    for mac, addresses in parse_reservations(text):
+        assert len(mac) == 17 and 0 < len(addresses) <= 4
 
 
 @given(st.text())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from hypothesis import strategies as st
 
 from nictop.probe.inventory.links import forwarding
 from nictop.probe.inventory.links.forwarding import (
+    IDLE_TICKS,
+    NDA_CACHEINFO,
     NDA_LLADDR,
     NDA_MASTER,
     NDA_VLAN,
@@ -198,6 +201,13 @@ def test_relevant_and_ignored_entries() -> None:
     )
     for address in (bytes(6), b"\x33\x33\0\0\0\1", b"\xff" * 6, MAC[:5], bytes(20), b""):
         assert parse_entry(message(address)) is None
+    for ticks, idle in ((IDLE_TICKS - 1, False), (IDLE_TICKS, True)):
+        ages = struct.pack("=HH4I", 20, NDA_CACHEINFO, 10**6, 10**6, ticks, 0)
+        entry = parse_entry(message(more=ages))
+        assert entry is not None and entry.idle is idle
+        entry = parse_entry(message(state=NUD_PERMANENT, more=ages))
+        assert entry is not None and not entry.idle
+    assert parse_entry(message(more=struct.pack("=HHI", 8, NDA_CACHEINFO, 10**6))) is not None
     assert parse_entry(message(family=2)) is None
     assert parse_entry(message(ifindex=0)) is None
 

@@ -39,6 +39,7 @@ def test_a_captured_guest(capture: Callable[[str], Path]) -> None:
         possible_cpus="0-3",
         numa_nodes="0",
         iommu_groups=15,
+        page_bytes=os.sysconf("SC_PAGE_SIZE"),
     )
 
 
@@ -60,7 +61,9 @@ def test_a_machine_without_signs_is_not_a_guest(tmp_path: Path) -> None:
     found = read_platform(
         str(tmp_path), str(tmp_path), str(tmp_path / "etc"), str(tmp_path), variables={}
     )
-    assert found == Platform(None, None, None, None, None, None, None, None, 0)
+    page_bytes = os.sysconf("SC_PAGE_SIZE")
+    nothing = Platform(None, None, None, None, None, None, None, None, 0, page_bytes=page_bytes)
+    assert found == nothing
 
 
 def test_unreadable_files_are_reported(tmp_path: Path) -> None:

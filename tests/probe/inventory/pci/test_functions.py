@@ -18,7 +18,9 @@ from nictop.probe.inventory.pci.functions import (
     parse_error_counts,
     parse_reset_methods,
     parse_speed,
+    parse_sriov_capability,
     parse_sriov_capable,
+    parse_vf_addresses,
     read_pci,
 )
 from nictop.probe.inventory.pci.names import (
@@ -28,7 +30,7 @@ from nictop.probe.inventory.pci.names import (
     read_udev_names,
 )
 from nictop.probe.kernel.sysfs import MAX_SYSFS_BYTES
-from nictop.probe.records import PcieErrors, PcieLink, PciFunction
+from nictop.probe.records import PcieErrors, PcieLink, PciFunction, SriovCapability
 
 Capture = Callable[[str], Path]
 
@@ -384,6 +386,63 @@ IGB = ((0x100, 0x0001, 0x150), (0x150, 0x000E, 0x160), (0x160, 0x0010, 0))
 )
 def test_the_capability_in_the_chain(config: bytes, capable: bool | None) -> None:
     assert parse_sriov_capable(config) is capable
+
+
+def with_sriov(total: int, page_sizes: int) -> bytes:
+    """An 82576 with these values in its SR-IOV capability."""
+    space = bytearray(configuration(*IGB))
+    space[0x16E:0x170] = total.to_bytes(2, "little")
+    space[0x17C:0x180] = page_sizes.to_bytes(4, "little")
+    return bytes(space)
+
+
+def test_what_is_in_a_capability_that_the_kernel_does_not_show(tree: Path) -> None:
+    """As on a kernel with large pages, or without CONFIG_PCI_IOV."""
+    (tree / "config").write_bytes(with_sriov(7, 0x553))
+    assert read_tree(tree).sriov_capability == SriovCapability(7, 0x553)
+    assert parse_sriov_capability(with_sriov(7, 0x553)[:0x17F]) is None
+    assert parse_sriov_capability(configuration()) is None
+    (tree / "sriov_totalvfs").write_text("7\n")
+    (tree / "sriov_numvfs").write_text("0\n")
+    assert read_tree(tree).sriov_capability is None
+
+
+UNUSED = "0x0000000000000000 0x0000000000000000 0x0000000000000000"
+IN_USE = "0x00000000fe600000 0x00000000fe61ffff 0x000000000014220c"
+"""Memory of the VFs of an 82576."""
+UNSET = "0x0000000000000000 0x000000000001ffff 0x000000002014220c"
+NO_START = "0x0000000000000000 0x000000000001ffff 0x000000000014220c"
+OWN = (IN_USE, *6 * [UNUSED])
+"""Seven lines of the function itself."""
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ((*OWN, IN_USE, UNUSED, UNUSED, IN_USE, UNUSED, UNUSED), True),
+        ((*OWN, *6 * [UNUSED]), False),
+        ((*OWN, UNSET, UNUSED, UNUSED, UNSET, UNUSED, UNUSED), False),
+        ((*OWN, IN_USE, UNUSED, UNUSED, UNSET, UNUSED, UNUSED), False),
+        ((*OWN, NO_START, *5 * [UNUSED]), False),
+        (OWN, None),
+        ((*OWN, "x", *5 * [UNUSED]), None),
+        ((), None),
+    ],
+)
+def test_addresses_for_the_memory_of_functions(
+    lines: tuple[str, ...], expected: bool | None, tree: Path
+) -> None:
+    text = "\n".join(lines) + "\n"
+    assert parse_vf_addresses(text) is expected
+    for name, content in (("sriov_totalvfs", "7"), ("sriov_numvfs", "0"), ("resource", text)):
+        (tree / name).write_text(f"{content}\n")
+    sriov = read_tree(tree).sriov
+    assert sriov is not None and sriov.has_addresses is expected
+
+
+@given(st.text())
+def test_any_text_is_a_list_of_ranges_or_none(text: str) -> None:
+    assert parse_vf_addresses(text) in (True, False, None)
 
 
 @given(

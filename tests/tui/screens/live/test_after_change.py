@@ -11,13 +11,14 @@ from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
 from nictop.model.text.glyphs import Glyphs
 from nictop.probe.records import ChangeLine, Line, Outdated
 from nictop.rules import Diagnosis, Finding, Fix
+from nictop.rules.outdated import BEING_CHECKED_AGAIN
 from nictop.tui.screens.dialogs.report import ReportDialog
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from tests.support.dialogs import dialog_text
 from tests.support.findings import commands, finding
-from tests.support.lines import counters, hello, inventory, link
+from tests.support.lines import change, counters, gone, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 NIC = link(2, "ens192", bus="pci")
@@ -29,7 +30,7 @@ async def read(screen: Screen, time: float) -> None:
     await screen.show_diagnosis(Diagnosis((finding(severity="warning"),), ()))
 
 
-def change(time: float, kind: str) -> Line:
+def reply(time: float, kind: str) -> Line:
     return Line(change=ChangeLine(time, "x", kind))  # type: ignore[arg-type]
 
 
@@ -49,7 +50,7 @@ async def test_every_view_says_so_until_the_inventory_is_newer(
         for view in "1234567":
             await screen.press(view)
             assert BEFORE_CHANGE not in text(screen), view
-        words, line = BEFORE_CHANGE, change(5.0, kind)
+        words, line = BEFORE_CHANGE, reply(5.0, kind)
         if kind == "by others":
             words, line = f"{BEFORE_EVENT} (default route)", Line(outdated=ROUTE_EVENT)
         await screen.receive(line)
@@ -89,14 +90,14 @@ async def test_the_notice_says_first_when_it_is_read_again_and_how_old_the_event
 async def test_replies_that_change_nothing_do_not_age_it(kind: str) -> None:
     async with live_screen(WIDE) as screen:
         await read(screen, 1.0)
-        await screen.receive(change(5.0, kind))
+        await screen.receive(reply(5.0, kind))
         assert BEFORE_CHANGE not in text(screen)
 
 
 async def test_the_set_up_says_it_of_the_values_that_it_offers() -> None:
     async with live_screen(WIDE) as screen:
         await read(screen, 1.0)
-        await screen.receive(change(5.0, "undone"))
+        await screen.receive(reply(5.0, "undone"))
         await screen.press("e")
         assert BEFORE_CHANGE in dialog_text(screen)
         await screen.receive(inventory(NIC, time=6.0))
@@ -187,9 +188,35 @@ async def test_without_findings_nothing_is_clear_before_it_is_read_again() -> No
     async with live_screen(WIDE) as screen:
         await screen.receive(hello(), inventory(NIC, time=1.0), counters(1.0, {2: (0, 0)}))
         await screen.show_diagnosis(Diagnosis((), ()))
-        await screen.receive(change(5.0, "undone"))
+        await screen.receive(reply(5.0, "undone"))
         await screen.press("4")
         assert "✓ No problems found" not in text(screen)
         assert "since its change" in text(screen)
         await screen.receive(inventory(NIC, time=6.0))
         assert "since its change" not in text(screen)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_finding_of_a_nic_that_came_back_says_itself_that_it_is_checked_again(
+    size: tuple[int, int],
+) -> None:
+    """On its own line in the list, in the line below each view and on its page, as soon as the
+    event is known; a finding of another NIC does not."""
+    other = link(3, "ens224", bus="pci")
+    found = (finding(subject="ens192", title="is first"), finding(title="is other"))
+    async with live_screen(size) as screen:
+        await screen.receive(
+            hello(), inventory(NIC, other, time=1.0), counters(1.0, {2: (0, 0), 3: (0, 0)})
+        )
+        await screen.show_diagnosis(Diagnosis(found, ()))
+        await screen.press("4")
+        assert BEING_CHECKED_AGAIN not in text(screen)
+        await screen.receive(gone(2, "ens192", time=5.0))
+        await screen.receive(change(7, "ens192", time=5.5))
+        lines = [line for line in screen.drawn() if "is first" in line]
+        assert lines and all(f"{BEING_CHECKED_AGAIN}: is first" in line for line in lines)
+        assert f"{BEING_CHECKED_AGAIN}: is other" not in text(screen)
+        result = screen.nictop.diagnosis.result
+        assert result is not None and [one.outdated for one in result.findings] == [True, False]
+        await screen.receive(inventory(replace(NIC, ifindex=7), other, time=6.0))
+        await wait_until(screen, lambda: BEING_CHECKED_AGAIN not in text(screen))

@@ -10,7 +10,7 @@ from textual._callback import invoke
 from nictop.hosts.guests import host_of_guest
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
-from nictop.model.guests.agents import AgentFacts, AgentsTold, guest_key
+from nictop.model.guests.agent_facts import AgentFacts, AgentsTold, guest_key
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Line
 from nictop.tui.palette import NictopCommands, PaletteEntry
@@ -257,7 +257,9 @@ async def test_what_the_agents_tell_is_in_the_details(
     told = AgentFacts("Windows Server 2022", cpus=4, is_windows=True)
 
     async def ask(session: HostSession, snapshot: Snapshot) -> AgentsTold:
-        return {guest_key(WEB1): told}
+        found = {guest_key(WEB1): told}
+        session.note_agents(found)
+        return found
 
     monkeypatch.setattr("nictop.hosts.agents.ask_agents", ask)
     async with screen_with_hosts("pve", "vm2", size=size) as (screen, hosts):

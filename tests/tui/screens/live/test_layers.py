@@ -161,7 +161,7 @@ async def test_the_place_of_the_interface_is_in_the_options() -> None:
         links = screen.nictop.hosts.session.snapshot.links.values()
         nic = next(one for one in links if one.name == "ens192")
         screen.app.screen.query_one(DeviceTable).choose_link(nic.ifindex)
-        await screen.press("o", "down", "down", "enter")
+        await screen.press("o", "enter")
         place = screen.app.screen
         assert isinstance(place, PlaceScreen) and place.dialog_title.endswith(": place")
         text = dialog_text(screen)

@@ -13,7 +13,7 @@ from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
-from tests.support.screen import NARROW, WIDE, screen_with_hosts, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement
 from tests.traffic.test_foreign_runs import listening
@@ -83,6 +83,26 @@ async def test_workload_on_the_screen_is_repeated_only_if_that_is_wanted(
         await runs.until(lambda: len(runs.nictop.traffic.ended) == 2)
 
 
+async def test_long_command_is_cut_in_the_title_and_ended_with_its_processes(
+    tmp_path: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    command = "sleep 60; : with a comment for which the title of a narrow screen has no room"
+    request = RunRequest("a", "a", client_nic="nictopt", test="workload", workload=command, time=90)
+    async with two_hosts(NARROW, request=request, options=("--allow-workload",)) as runs:
+        await runs.until(lambda: isinstance(runs.app.screen, RunScreen))
+        await runs.until(lambda: "sleep 60; : wi" in runs.text("#run-title"))
+        assert "…" in runs.text("#run-title")
+        await runs.until(lambda: runs.nictop.traffic.view() is not None)
+        await runs.press("enter")
+        await runs.until(lambda: isinstance(runs.app.screen, run.StopScreen))
+        assert "The command and all that it started is ended." in words_of(runs)
+        await runs.press("enter")
+        await runs.wait_until_finished()
+        (stored,) = runs.nictop.traffic.results
+        assert stored.result.stopped is not None
+
+
 async def test_command_that_is_typed_on_the_screen(
     tmp_path: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,7 +150,9 @@ async def test_command_is_swept_and_typed_again(
         await begin_command(runs, "echo $NICTOP_VALUE points")
         await fill(runs, vary="n=1,2,3", value_pattern="(.+ points", time="30")
         await runs.press("enter")
-        await runs.until(lambda: "To be corrected: figure" in runs.text("#entry-error"))
+        await runs.until(
+            lambda: "To be corrected: figure: not a regular" in runs.text("#entry-error")
+        )
         drawn = runs.drawn()
         assert any("not a regular expression: missing " in row for row in drawn)
         assert any("[ Next ]" in row for row in drawn)
@@ -169,6 +191,49 @@ async def test_buttons_are_in_sight_on_a_low_screen(rows: int) -> None:
         assert "[ Next ] [ Cancel ]" in drawn and "Command:" in drawn and "NIC  " in drawn
         await screen.press(*["tab"] * 8)
         assert "▸label " in "\n".join(screen.drawn())
+
+
+@pytest.mark.parametrize("size", [(60, 20), NARROW])
+async def test_what_is_beside_the_fields_of_a_dialog_is_not_cut(size: tuple[int, int]) -> None:
+    name = "a-host-with-a-long-name"
+    async with screen_with_hosts(name, size=size) as (screen, hosts):
+        hosts[name].send(*host("b1", 1, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        screen.app.screen.measure_command()  # type: ignore[attr-defined]
+        await wait_until(screen, lambda: isinstance(screen.app.screen, CommandEntry))
+        await screen.settle()
+        assert not cut_rows(screen, "#command-form")
+        await screen.press("escape")
+        screen.app.screen.test_foreign()  # type: ignore[attr-defined]
+        await wait_until(screen, lambda: isinstance(screen.app.screen, ForeignScreen))
+        await screen.settle()
+        assert not cut_rows(screen, "#foreign-form")
+        await screen.press("tab", "right")
+        assert not cut_rows(screen, "#foreign-form")
+
+
+async def test_what_is_beside_the_chosen_field_has_room_on_a_narrow_screen() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=(60, 20)) as (screen, hosts):
+        for number, name in enumerate(("vm1", "vm2"), 1):
+            hosts[name].send(*host(f"b{number}", number, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        await wait_until(screen, lambda: bool(screen.app.screen.query(RunForm)))
+        form = screen.app.screen.query_one(RunForm)
+        for number, field in enumerate(form.shown):
+            if field.name == "repeat":
+                form.choose_index(number)
+        await screen.settle()
+        (row,) = [row for row in screen.drawn() if "runs  " in row]
+        assert "runs per variant (5 recommended)" in row
+
+
+def cut_rows(screen: Screen, form: str) -> list[str]:
+    lines = screen.app.screen.query_one(form, Form).lines
+    rows = ["".join(text for text, _ in line) for line in lines]
+    assert rows
+    return [row for row in rows if "…" in row]
 
 
 async def begin_command(runs: ScreenWithTraffic, command: str | None) -> None:

@@ -76,3 +76,25 @@ async def test_a_running_test_says_that_its_bottleneck_is_not_known_yet(
         shown = screen.app.screen.query_one("#run-sentences", LineWidget).lines
         lines = ["".join(part for part, _ in line) for line in shown]
         assert [line.split()[:4] for line in lines] == [["bottleneck", "not", "known", "yet:"]]
+
+
+async def test_bars_of_the_last_experiment_do_not_hide_the_chart_of_the_next_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Begun by the key that measures by hand, while the page is there."""
+    running = [False]
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: running[0]))
+    async with live_screen(WIDE) as screen:
+        page = RunScreen()
+        screen.app.push_screen(page)
+        await wait_until(screen, lambda: screen.app.screen is page)
+        await screen.settle()
+        page.show_points(True)
+        await screen.settle()
+        assert page.query_one("#run-points").display
+        running[0] = True
+        screen.nictop.traffic.publish()
+        assert not page.query_one("#run-points").display and page.query_one("#run-plots").display
+        page.show_points(True)
+        screen.nictop.traffic.publish()
+        assert page.query_one("#run-points").display, "chosen while it runs"

@@ -3,6 +3,8 @@ findings."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nictop.model.facts import Fact, width
@@ -29,9 +31,12 @@ def drawn(
     rows: int = 2,
     beside: bool = True,
     speed: int | None = None,
+    gap: float = 0.0,
     glyphs: Glyphs = UNICODE,
 ) -> list[str]:
-    lines = draw_traffic(both, TIMES, cells, rows, beside=beside, speed=speed, glyphs=glyphs)
+    lines = draw_traffic(
+        both, TIMES, cells, rows, beside=beside, speed=speed, gap=gap, glyphs=glyphs
+    )
     return [text_of(line) for line in lines]
 
 
@@ -84,6 +89,15 @@ def test_a_chart_of_means_is_called_so_and_one_of_readings_is_not() -> None:
         assert row.rstrip().endswith(" means now") and ("-60 s" in row) == (cells > 31)
     assert not any("means" in row for row in drawn(burst, rows=5, cells=200))
     assert not any("means" in row for row in drawn(burst, rows=2, cells=200))
+
+
+def test_seconds_without_readings_are_told_beside_the_axis() -> None:
+    lost = replace(BUSY, series=(*(5e8,) * 60, *(None,) * 12, *(5e8,) * 18))
+    rows = drawn(lost, cells=80, rows=5, gap=12.0)
+    assert rows[5].startswith(" no data 12 s ") and rows[5].endswith(" now ")
+    assert "█  " in rows[4], rows
+    narrow = drawn(lost, IDLE, speed=1000, gap=12.0)
+    assert [line.count(" gap now ") for line in narrow] == [0, 0, 2]
 
 
 def test_charts_in_ascii() -> None:

@@ -75,7 +75,7 @@ def test_without_findings() -> None:
         for source in ("ethtool", "b", "c")
     )
     assert text_of(draw_worst_finding(Diagnosis((), named), 120)).rstrip() == (
-        f" · No problems found so far ({len(RULES) - 1} of {len(RULES)} checks ran, 1 skipped: "
+        f" · No problems found so far ({len(RULES) - 1} of {len(RULES)} checks ran, 1 waiting: "
         f"ethtool, b and 1 more)"
     )
 

@@ -13,7 +13,16 @@ from nictop.model.facts import width
 from nictop.model.snapshot import with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.model.time_axis import LocalClock
-from nictop.probe.records import CPU_TIMES, Clock, Line, Pong, PortCounts, Trouble, Unreadable
+from nictop.probe.records import (
+    CPU_TIMES,
+    Clock,
+    Line,
+    Outdated,
+    Pong,
+    PortCounts,
+    Trouble,
+    Unreadable,
+)
 from nictop.rules import Severity
 from nictop.tui.widgets.base.table_line import cell_spans
 from nictop.tui.widgets.status.host_strip import draw_hosts, host_badges, host_mark
@@ -130,6 +139,14 @@ def test_numbers_that_are_not_current_are_not_shown() -> None:
 def test_findings_are_counted_once_the_host_was_checked() -> None:
     assert cells(live(), None)["findings"] == "–"
     assert cells(live(), ())["findings"] == "0"
+
+
+def test_findings_of_a_host_that_is_being_checked_again_have_a_mark() -> None:
+    one = live()
+    assert cells(one, ("critical", "warning"))["findings"] == "✖1 ▲1"
+    one.process(Line(outdated=Outdated(1e6, "NetworkManager")), 101.0)
+    assert cells(one, ("critical", "warning"))["findings"] == "✖1 ▲1?"
+    assert cells(one, ())["findings"] == "0?"
 
 
 def test_a_namespace_has_the_rates_of_its_veth_links() -> None:

@@ -17,6 +17,7 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.failures import Failure
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.run_view import RunView, result_view
+from nictop.traffic.plan.plan import NETWORK
 from nictop.traffic.results.result import Flow
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.traffic.chart import RunChart
@@ -180,6 +181,25 @@ def test_two_directions_have_a_plot_each() -> None:
     assert [row.strip() for row in rows[6:9]] == [""] * 3 and rows[9:] == ["█" * 69] * 3
     legend = drawn(both)[0]
     assert "▀ a → b 10.0 Gb/s" in legend and "▄ b → a 5.00 Gb/s" in legend
+
+
+def test_which_direction_is_which_is_said_on_a_narrow_screen() -> None:
+    """Of the two ends by an arrow as in the title, of one host by a word."""
+    name = "a-host-with-a-long-name"
+    there, back = flow(steady(10 * GIGABIT)), flow(steady(5 * GIGABIT), back=True)
+    ends = [
+        replace(one, sender=name, receiver="b") if one is there else
+        replace(one, sender="b", receiver=name) for one in (there, back)
+    ]  # fmt: skip
+    legend = drawn(run_view(*ends, hosts=()), width=44)[0]
+    assert "▀ → 10.0 Gb/s  ▄ ← 5.00 Gb/s" in legend
+    alone = [
+        replace(there, sender=name, receiver=NETWORK),
+        replace(back, sender=NETWORK, receiver=name),
+    ]
+    for width in (46, 80):
+        legend = drawn(run_view(*alone, hosts=()), width=width)[0]
+        assert "▀ sent 10.0 Gb/s" in legend and "▄ received 5.00 Gb/s" in legend
 
 
 def test_in_too_few_rows_both_directions_are_added() -> None:

@@ -10,10 +10,11 @@ import pytest
 
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.options import request_of
+from nictop.errors import NictopError
 from nictop.probe.light_dataclasses import replace
 from nictop.traffic.plan.command_line import command_line
 from nictop.traffic.plan.request import RunRequest
-from nictop.traffic.plan.validation import validate_request
+from nictop.traffic.plan.validation import unused_value_text, validate_request
 from nictop.tui.widgets.base.form import Field, presets
 from nictop.tui.widgets.traffic.one_host_fields import (
     CLIENT_THERE,
@@ -24,7 +25,7 @@ from nictop.tui.widgets.traffic.one_host_fields import (
 )
 
 COMMAND = command_fields(["ens4", "ens5"])
-FOREIGN = foreign_fields("vm1", ["ens4", "ens5"], "5201")
+FOREIGN = foreign_fields(["ens4", "ens5"], "5201")
 
 
 def command(**words: str) -> tuple[RunRequest, dict[str, str]]:
@@ -73,6 +74,40 @@ def test_what_is_wrong_with_a_command_is_said_of_its_field(
 ) -> None:
     _, problems = command(**words)
     assert list(problems) == list(words) and said in next(iter(problems.values()))
+
+
+@pytest.mark.parametrize("used", ["$NICTOP_VALUE", "${NICTOP_VALUE}", '"$NICTOP_VALUE"'])
+def test_a_value_that_would_be_empty_is_refused(used: str) -> None:
+    request, _ = command_request("vm1", f"fio --bs={used}", COMMAND, presets(COMMAND), ())
+    with pytest.raises(NictopError, match=r"has \$NICTOP_VALUE, but nothing is varied"):
+        validate_request(request)
+    validate_request(replace(request, sweep=("bs", ("4K", "64K"))))
+    validate_request(replace(request, compare=("setup", ("on", "off"))))
+
+
+def test_a_value_with_a_default_is_not_refused() -> None:
+    request, _ = command_request(
+        "vm1", "fio --bs=${NICTOP_VALUE:-4K}", COMMAND, presets(COMMAND), ()
+    )
+    validate_request(request)
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "said"),
+    [
+        ("bs", "./copy", "with each bs it does the same, unless a program in it reads that"),
+        ("bs", "./copy $NICTOP_VALUE", ""),
+        ("bs", "./copy ${NICTOP_VALUE:-4K}", ""),
+        ("setup", "./copy", ""),
+    ],
+)
+def test_a_command_that_does_not_have_the_value_is_remarked(
+    name: str, line: str, said: str
+) -> None:
+    request, _ = command_request("vm1", line, COMMAND, presets(COMMAND), ())
+    checked = validate_request(replace(request, sweep=(name, ("1", "2"))))
+    text = unused_value_text(checked)
+    assert said in text and bool(text) == bool(said)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,16 @@ def test_set_ups_of_one_comparison_and_hosts_with_long_names_look_different(
         ), text
 
 
+def test_a_test_of_one_host_has_no_second_one_in_a_narrow_list() -> None:
+    (made,) = stored("e1", [5.0])
+    end = replace(made.result.plan.client, host="local/netns:a")
+    plan = replace(made.result.plan, client=end, server=end, test="workload", workload="./copy")
+    rows = set_ups([replace(made, result=replace(made.result, plan=plan))])
+    for room in (56, 76):
+        columns = {column.key: column for column in fitting_columns(rows, room, UNICODE)}
+        assert columns["hosts"].text(rows[0]).rstrip() == "local/netns:a"
+
+
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
 
 

@@ -1,0 +1,99 @@
+"""Findings that rest on what was read before an event say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from nictop.model.snapshot import Snapshot, advance
+from nictop.probe.records import Line, Outdated
+from nictop.rules import Diagnosis, Finding, HostFacts, diagnose
+from nictop.rules.outdated import Doubts, marked, with_marks, without_mark
+from nictop.rules.unchecked import with_unchecked
+from tests.support.findings import finding, lines_of_case
+from tests.support.lines import change, gone, inventory, link
+
+NIC = link(2, "ens192", bus="pci", device="0000:03:00.0", pci_address="0000:03:00.0")
+OTHER = link(3, "ens224", bus="pci", device="0000:0b:00.0", pci_address="0000:0b:00.0")
+BOND = link(5, "bond0", kind="bond")
+PORT = link(6, "ens256", bus="pci", master=5)
+LOST = change(2, "ens192", carrier=False, time=9.0)
+RULE = "vf_has_no_carrier"
+MARK = "being checked again: "
+
+
+def host(*events: Line) -> Snapshot:
+    snapshot = advance(Snapshot.empty("vm1"), inventory(NIC, OTHER, BOND, PORT, time=5.0))
+    for event in events:
+        snapshot = advance(snapshot, event)
+    return snapshot
+
+
+def doubted(snapshot: Snapshot) -> list[str]:
+    """Of one finding about each subject, those that are marked."""
+    subjects = ("ens192", "0000:03:00.0", "ens224", "bond0", "CPU 1", "", "Wired connection 1")
+    found = [finding(subject=subject, host="vm1") for subject in subjects]
+    marks = with_marks(found, [snapshot])
+    assert all(one.title.startswith(MARK) is one.outdated for one in marks)
+    return [one.subject for one in marks if one.outdated]
+
+
+def test_an_event_of_a_link_is_about_that_link_and_what_is_no_link() -> None:
+    assert doubted(host()) == []
+    assert doubted(host(LOST)) == ["ens192", "0000:03:00.0", "", "Wired connection 1"]
+    of_port = change(6, "ens256", carrier=False, time=9.0)
+    assert "bond0" in doubted(host(of_port)) and "ens192" not in doubted(host(of_port))
+
+
+def test_a_driver_that_was_bound_again_makes_another_netdev_of_the_same_nic() -> None:
+    events = (gone(2, "ens192", time=9.0), change(7, "ens192", time=9.5))
+    assert {"ens192", "0000:03:00.0"} <= {*doubted(host(*events))}
+    assert "ens224" not in doubted(host(*events))
+
+
+def test_any_other_event_may_be_about_everything_until_the_next_inventory() -> None:
+    event = Line(outdated=Outdated(9.0, "NetworkManager"))
+    assert len(doubted(host(event))) == 7
+    assert len(doubted(host(event, change(2, "ens192", carrier=False, time=9.5)))) == 7
+    read = inventory(NIC, OTHER, time=10.0)
+    assert doubted(host(event, read)) == []
+    assert not Doubts(host(event, read)).exist
+
+
+def test_the_mark_is_there_once_and_goes_with_the_doubt() -> None:
+    plain = finding()
+    assert marked(marked(plain)) == marked(plain)
+    assert without_mark(marked(plain)) == plain == without_mark(plain)
+    assert marked(plain).identity == plain.identity
+
+
+def test_a_finding_that_was_not_checked_again_has_one_remark() -> None:
+    before = Diagnosis((marked(finding(host="vm1")),), (), ("vm1",))
+    found = with_unchecked(Diagnosis((), (), ("vm2",)), before, ("vm1", "vm2"))
+    assert found.unchecked == (finding(host="vm1"),)
+
+
+def diagnosed(snapshot: Snapshot) -> Finding:
+    (found,) = (one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == RULE)
+    return found
+
+
+def test_what_is_found_because_of_the_event_is_known_now() -> None:
+    """A carrier that was lost is known from the event; what was read before is in doubt."""
+    snapshot = Snapshot.empty("vm1")
+    for line in lines_of_case("vf", RULE):
+        snapshot = advance(snapshot, line)
+    found = diagnosed(snapshot)
+    assert not found.outdated
+    event = Line(outdated=Outdated(1e7, "NetworkManager"))
+    again = diagnosed(advance(snapshot, event))
+    assert again.outdated and again.title == MARK + found.title
+
+    nic = next(link for link in snapshot.links.values() if link.ifindex == found.ifindex)
+    assert snapshot.inventory is not None and nic.carrier is False
+    up = replace(nic, carrier=True, operstate="up")
+    links = tuple(up if one is nic else one for one in snapshot.inventory.links)
+    read = advance(snapshot, Line(inventory=replace(snapshot.inventory, links=links)))
+    assert RULE not in [one.rule for one in diagnose([HostFacts(read)]).findings]
+    lost = advance(read, change(nic.ifindex, nic.name, carrier=False, time=1e6))
+    assert lost.unread_event is not None
+    assert diagnosed(lost) == found
