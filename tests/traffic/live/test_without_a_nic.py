@@ -65,6 +65,15 @@ def test_it_is_measured_while_it_runs(seconds: int) -> None:
     assert "not measured yet" not in shown
 
 
+def test_the_first_window_is_told_beside_the_chart_that_has_it() -> None:
+    """``CPU – … not measured yet`` was beside a chart of the first second."""
+    records = [counters(AXIS_START + time, user=user) for time, user in ((-0.4, 0), (0.6, 50))]
+    run = Watched(BY_HAND, {"a": host("a", records)})
+    run.log.ends["client"].begin_by_hand(AXIS_START)
+    shown = "\n".join(drawn(run.view(0.8)))
+    assert "CPU  50 %" in shown and "not measured" not in shown
+
+
 @pytest.mark.parametrize("is_over", [False, True])
 def test_the_load_stands_where_it_was_on_the_whole_axis(is_over: bool) -> None:
     view = result_view(stored().result) if is_over else watched(17).view(17.2)
