@@ -464,7 +464,7 @@ class HostSession:
         step = self.start.active(now)
         if step is None:
             return (f"; {self.status_text(now, interval)}",)
-        attempt, seconds = self.start.attempt, f"{int(step.seconds or 0.0)} s"
+        attempt, seconds = self.start.attempt, f"{(step.seconds or 0.0) // 1:.0f} s"
         return f"; attempt {attempt}, {seconds}", f"; try {attempt}, {seconds}"
 
     def age_text(self, now: float, interval: float) -> str:

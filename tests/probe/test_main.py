@@ -593,7 +593,8 @@ def test_a_failed_inventory_is_reported_and_counters_continue(tmp_path: Path, ca
     body, limits, sentence = FAILING[case]
     with another_probe(tmp_path, with_inventory(body) + limits) as probe:
         trouble = probe.wait_for(lambda line: line.trouble).trouble
-        assert trouble is not None and re.search(sentence, trouble.message), trouble.message
+        assert trouble is not None
+        assert re.search(sentence, trouble.message), trouble.message
         probe.wait_for(lambda line: line.counters)
         wait_until(lambda: not probe.children())
 

@@ -130,9 +130,12 @@ def _newest_flow_sample(view: RunView, flow: Flow, now: FlowNow, has_omitted: bo
 def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSample:
     """Nothing before the first window that lies in the run, and none of those that end after
     `last`: an idle NIC, or what loads the host once the run is over, would be taken for its."""
-    if not view.host_now(host).is_of_run:
-        return HostSample(host, None, None, None)
     busy = _newest_until(host.series, last)
+    if not view.host_now(host).is_of_run:
+        # what one host does has no first byte: half of a window after its begin is of it
+        is_half = busy is not None and busy.time >= MIN_CPU_WINDOW_SECONDS / 2
+        is_told = is_half and view.plan.is_of_one_host
+        return HostSample(host, busy if is_told else None, None, None)
     carrying = _newest_until(host.carrying, last)
     age = None if busy is None else view.age_of(busy)
     return HostSample(host, busy, _packets_so_far(host, last), carrying, age)

@@ -4,6 +4,7 @@ places in which its result is told."""
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -64,6 +65,15 @@ def test_it_is_measured_while_it_runs(seconds: int) -> None:
     assert "not measured yet" not in shown
 
 
+def test_the_first_window_is_told_beside_the_chart_that_has_it() -> None:
+    """``CPU – … not measured yet`` was beside a chart of the first second."""
+    records = [counters(AXIS_START + time, user=user) for time, user in ((-0.4, 0), (0.6, 50))]
+    run = Watched(BY_HAND, {"a": host("a", records)})
+    run.log.ends["client"].begin_by_hand(AXIS_START)
+    shown = "\n".join(drawn(run.view(0.8)))
+    assert "CPU  50 %" in shown and "not measured" not in shown
+
+
 @pytest.mark.parametrize("is_over", [False, True])
 def test_the_load_stands_where_it_was_on_the_whole_axis(is_over: bool) -> None:
     view = result_view(stored().result) if is_over else watched(17).view(17.2)
@@ -80,7 +90,8 @@ def test_all_lists_tell_the_same_of_its_result() -> None:
     run = stored()
     (row,) = set_ups([run])
     (cell,) = [column.value(row) for column in COLUMNS if column.key == "goodput"]
-    assert cell[0].endswith(" cores") and UNICODE.critical not in cell[0]
+    assert isinstance(cell, tuple) and cell[1] == "title"
     figure = cell[0]
-    assert figure in stored_runs_text(StoredRuns([("r", run)], [], 0), 120)
+    assert figure.endswith(" cores") and UNICODE.critical not in figure
+    assert figure in stored_runs_text(StoredRuns(((Path("r"), run),), (), 0), 120)
     assert "16.7 s: ended by hand" in run_text(run.result, 100)

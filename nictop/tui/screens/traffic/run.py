@@ -200,6 +200,9 @@ class RunScreen(RunPage):
         last = last_result_text(traffic)
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."
+            run_view = self.run_view()
+            if run_view is not None and run_view.plan.is_of_one_host and time_text(run_view):
+                title = "It has begun; the chart begins with the first full second."
             return RunWaiting(title, "", stages, [*traffic.typed, last])
         result = self._result_of_run
         if result is not None and result.failure is None and not traffic.trouble:
