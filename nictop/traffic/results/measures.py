@@ -123,12 +123,14 @@ def _figure(result: Result) -> float | None:
 
 
 def _storage_latency(result: Result) -> float | None:
-    """Seconds that a request took on average, of the device or server with most of them; None also
-    if the kernel, which counts whole milliseconds of all requests together, has counted none."""
+    """Seconds that a request took on average, of the device or server with most bytes; None also if
+    the kernel, which counts whole milliseconds of all requests together, has counted none."""
     figures = result.workload
     if figures is None or not figures.storage:
         return None
-    busiest = figures.storage[0]
+    busiest = max(
+        figures.storage, key=lambda activity: activity.read_bytes + activity.written_bytes
+    )
     count = busiest.reads + busiest.writes
     seconds = busiest.read_seconds + busiest.write_seconds
     return seconds / count if count and seconds > 0 else None
