@@ -49,7 +49,7 @@ async def test_a_key_that_does_nothing_here_says_so(view: str, names: tuple[str,
     [
         (("1", "s"), "nothing to sort yet"),
         (("2", "o"), "Idle queues are shown"),
-        (("5", "o"), "there are none now"),
+        (("5", "o"), "that changes nothing that is shown now"),
         (("4", "n"), "no next finding"),
         (("4", "N"), "no previous finding"),
         (("1", *"+++++++"), "there is no further step"),

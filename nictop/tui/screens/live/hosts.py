@@ -301,7 +301,8 @@ class HostsScreen(FramedScreen):
             self._show_guests(True)
         if self._table is table and table.lines == before:
             state = "shown" if overview.virtual else "hidden"
-            self.nictop.notify(f"Virtual interfaces are {state}; there are none now.", "View")
+            changes = "that changes nothing that is shown now"
+            self.nictop.notify(f"Virtual interfaces are {state}; {changes}.", "View")
 
     def action_guests(self) -> None:
         """The guests of the chosen host, or the interfaces again."""

@@ -313,6 +313,8 @@ class LiveScreen(LiveDrawing):
             return f"{name} has no network interfaces."
         if what in ("set_up", "open") and self.view == DevicesBody.name:
             return "Choose an interface first, by its line."
+        if what == "set_up" and self.query_one(FindingList).chosen is None:
+            return "No finding is chosen; choose an interface in Devices, by its line."
         if what == "set_up":
             return "The chosen finding is about no interface; choose one in Devices, by its line."
         if what == "open":
@@ -409,7 +411,7 @@ class LiveScreen(LiveDrawing):
         before = view.lines
         self._draw()
         if view.lines == before:
-            self.nictop.notify(f"{state}; there are none now.", "View")
+            self.nictop.notify(f"{state}; that changes nothing that is shown now.", "View")
 
     async def _toggle_machine(self) -> None:
         """The probe reads the whole of /proc/interrupts only while it is shown."""
