@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from nictop.wire.probe_process import StartedProbe
     from nictop.wire.source import Source
 
-NOT_RECORDED_MESSAGE = "no data of this host at this time of the recording"
+NOT_RECORDED_MESSAGE = "the recording has no inventory of this host"
 
 
 NEAR = 0.8
@@ -69,8 +69,8 @@ def add_time_option(
         "--at",
         metavar="TIME",
         action=StoreOneTime,
-        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (from the start) or end "
-        f"(default: {default})",
+        help=f"{meaning}: 14:03:20, 2026-11-21T14:03:20, +SECONDS (since it began to connect) "
+        f"or end (default: {default})",
     )
 
 
@@ -506,7 +506,35 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
         if recorded.received is not None:
             session.process(recorded.received, recorded.time)
     if session.snapshot.inventory is None:
-        return Unreachable(name, session.snapshot.message or NOT_RECORDED_MESSAGE)
+        why = session.snapshot.message or _why_not_recorded(recording, name, time)
+        return Unreachable(name, why)
     age = None if session.counted_at is None else time - session.counted_at
     recorded_at = recording.wall_time(time)
     return replace(session.snapshot, recorded_at=recorded_at, data_age=age), session.window
+
+
+def _why_not_recorded(recording: Recording, name: str, time: float) -> str:
+    """``no data of this host yet at +1.0 s …; it begins at +2.6 s: --at +3``: a recording begins
+    with connecting, and `nictop record --time` counts from the first reading."""
+    begin = _begin_of_data(recording, name, time)
+    if begin is None:
+        return NOT_RECORDED_MESSAGE
+    whole = math.ceil(begin)
+    typed = f"+{whole}" if recording.begin + whole <= recording.end else "end"
+    return (
+        f"no data of this host yet at +{time - recording.begin:.1f} s: the recording begins with "
+        f"connecting, its data with +{begin:.1f} s; use --at {typed}"
+    )
+
+
+def _begin_of_data(recording: Recording, name: str, time: float) -> float | None:
+    """Seconds from the begin of the recording until the first inventory of a host after `time`;
+    None: there is none."""
+    from nictop.probe.records import Line
+
+    reader = recording.reader(name, time)
+    while (recorded := reader.next()) is not None:
+        line = recorded.item
+        if isinstance(line, Line) and line.inventory is not None and recorded.time > time:
+            return recorded.time - recording.begin
+    return None

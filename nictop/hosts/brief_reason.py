@@ -10,43 +10,51 @@ from __future__ import annotations
 from nictop.model.text.terminal import clean, fit, width
 
 BRIEF_TEXTS = (
-    ("jump host cannot reach", "jump host cannot reach it"),
-    ("no answer from the resolver", "no answer from DNS"),
-    ("cannot resolve the host name", "not resolved"),
-    ("connection refused", "refused"),
-    ("connection timed out", "no answer"),
-    ("no answer from", "no answer"),
-    ("is unreachable", "unreachable"),
-    ("SSH handshake not completed", "handshake not completed"),
-    ("SSH login not completed", "login not completed"),
-    ("permission denied", "permission denied"),
-    ("host key of", "host key not trusted"),
-    ("closed the connection", "connection closed"),
-    ("no more data from", "no more data"),
-    ("on the host is too old", "Python too old"),
+    ("jump host cannot reach", "jump host cannot reach it", "jump host"),
+    ("no answer from the resolver", "no answer from DNS", "no DNS"),
+    ("cannot resolve the host name", "not resolved", "no name"),
+    ("connection refused", "refused", "refused"),
+    ("connection timed out", "no answer", "no answer"),
+    ("no answer from", "no answer", "no answer"),
+    ("is unreachable", "unreachable", "no route"),
+    ("SSH handshake not completed", "handshake not completed", "handshake"),
+    ("SSH login not completed", "login not completed", "login"),
+    ("permission denied", "permission denied", "denied"),
+    ("host key of", "host key not trusted", "host key"),
+    ("closed the connection", "connection closed", "closed"),
+    ("no more data from", "no more data", "no data"),
+    ("on the host is too old", "Python too old", "Python"),
 )
-"""A part of the sentence → what it says; the first one that is in it."""
-MAX_CELLS = 24
+"""A part of the sentence → what it says, and in at most `SHORTEST_CELLS`; the first one that is in
+the sentence."""
+MAX_CELLS, SHORTEST_CELLS = 24, 9
 """Of other sentences; they end with whole words."""
 
 
 def brief_reason(reason: str) -> str:
     """``refused`` of ``vm1: connection refused; check that sshd listens on this port``; "" of
     ""."""
+    return brief_reasons(reason)[0]
+
+
+def brief_reasons(reason: str) -> tuple[str, str]:
+    """The same, and in fewer words: ``handshake not completed``, ``handshake``."""
     sentence = clean(reason.partition("; ")[0])
-    for part, brief in BRIEF_TEXTS:
+    for part, brief, shortest in BRIEF_TEXTS:
         if part in sentence:
-            return brief
-    return _first_words(sentence)
+            return brief, shortest
+    return _first_words(sentence, MAX_CELLS), _first_words(sentence, SHORTEST_CELLS)
 
 
-def _first_words(sentence: str) -> str:
-    """The words that fit into `MAX_CELLS`, behind the name of the host."""
+def _first_words(sentence: str, cells: int) -> str:
+    """The words that fit into `cells`, behind the name of the host."""
     name, colon, rest = sentence.partition(": ")
     words = (rest if colon and " " not in name else sentence).split(" ")
-    shown = fit(words[0], min(width(words[0]), MAX_CELLS - 1))
+    shown = fit(words[0], min(width(words[0]), cells - 1))
+    if shown != words[0]:
+        return shown
     for word in words[1:]:
-        if width(f"{shown} {word}…") > MAX_CELLS:
+        if width(f"{shown} {word}…") > cells:
             return f"{shown}…"
         shown = f"{shown} {word}"
     return shown

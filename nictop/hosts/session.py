@@ -10,13 +10,13 @@ of this machine; nothing else here does I/O of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import lru_cache
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
-from nictop.hosts.brief_reason import brief_reason
+from nictop.hosts.brief_reason import brief_reasons
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps, StepName
 from nictop.model.history import History
@@ -61,6 +61,12 @@ START_LIMITS: dict[StepName, float] = {"probe": 15.0, "links": 10.0, "inventory"
 waited for from this host may (`wire.slowness`)."""
 
 LATE_REASON = "the connection is too slow, read less often (-, --interval)"
+HELD_UP_REASON = "the connection is slow, or it or the host stood still"
+MIN_LATE_READINGS = 3
+"""One after the other at the pace at which they were made, until the connection is said to be too
+slow: after a pause of the host or of the network those that waited come at once."""
+MIN_PACE = 0.5
+"""Time between the receipts of two readings / time between the readings."""
 READING_A_RECORDING = "reading the recording"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
@@ -109,7 +115,11 @@ class HostSession:
         """The same of its newest counters."""
         self.late_by = 0.0
         """Seconds that its newest counters had been waiting, at least, when they were received: the
-        connection is slower than its readings."""
+        connection is slower than its readings, or it or the host stood still."""
+        self._late_readings = 0
+        """So many in a row were late, and came at their pace."""
+        self._last_reading: tuple[float, float] | None = None
+        """Time of the newest counters on the clock of the host, and when they were received."""
         self.retry_at: float | None = None
         """When the next attempt to connect begins; None: no attempt is scheduled."""
         self.start = StartSteps(is_remote=host.address not in (LOCAL, RECORDED))
@@ -249,6 +259,7 @@ class HostSession:
             if item.counters is not None:
                 self.counted_at = now
                 self.late_by = _lateness(snapshot.clock, item.counters.time, now)
+                self._note_pace(item.counters.time, now)
             self.start.process_line(snapshot, now)
             if item.inventory is not None:
                 self._note_start(now)
@@ -263,6 +274,12 @@ class HostSession:
             self.window.add(snapshot)
         self._publish(item, snapshot)
         return snapshot
+
+    def _note_pace(self, time: float, now: float) -> None:
+        """Whether late readings come at their pace. `time`: of the newest one, on its host."""
+        before, self._last_reading = self._last_reading, (time, now)
+        at_pace = before is not None and now - before[1] >= MIN_PACE * (time - before[0]) > 0
+        self._late_readings = self._late_readings + 1 if self._is_late and at_pace else 0
 
     def _note_start(self, now: float) -> None:
         for step in self.start.steps(now):
@@ -418,28 +435,37 @@ class HostSession:
 
     def brief_text(self, now: float, interval: float, cells: int = MAX_BRIEF_CELLS) -> str:
         """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
-        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, the reason
-        is cut, and the seconds are not."""
-        reason = brief_reason(self.reason)
-        if not reason:
+        attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, it has
+        fewer words, not cut ones: ``handshake; try 2, 3 s``, ``failed``."""
+        if not self.reason:
             return self.status_text(now, interval)
+        reasons = brief_reasons(self.reason)
         if self.snapshot.state == "failed":
-            return f"failed: {reason}"
-        rest = self._after_reason(now, interval)
-        room = max(MIN_REASON_CELLS, cells - width(rest))
-        return fit(reason, min(width(reason), room)) + rest
+            texts = [*(f"failed: {reason}" for reason in reasons), "failed"]
+        else:
+            ends = self._after_reason(now, interval)
+            texts = [reason + end for end in ends for reason in reasons]
+        for text in texts:
+            if width(text) <= cells:
+                return text
+        if self.snapshot.state == "failed":
+            return texts[-1]
+        room = max(MIN_REASON_CELLS, cells - width(ends[-1]))
+        return fit(reasons[-1], min(width(reasons[-1]), room)) + ends[-1]
 
-    def _after_reason(self, now: float, interval: float) -> str:
-        """What follows: when it is tried again, or for how long it has been."""
+    def _after_reason(self, now: float, interval: float) -> Sequence[str]:
+        """What follows, and in fewer words: when it is tried again, or for how long it has been."""
         if self.retry_at is not None:
             left = self.retry_at - now
             if left <= 0.5:  # the seconds of the attempt, which count up, follow
-                return ", retrying"
-            return f", retry in {units.whole_seconds(left)}"
+                return (", retrying",)
+            seconds = units.whole_seconds(left)
+            return f", retry in {seconds}", f", in {seconds}"
         step = self.start.active(now)
         if step is None:
-            return f"; {self.status_text(now, interval)}"
-        return f"; attempt {self.start.attempt}, {step.seconds or 0.0:.0f} s"
+            return (f"; {self.status_text(now, interval)}",)
+        attempt, seconds = self.start.attempt, f"{(step.seconds or 0.0) // 1:.0f} s"
+        return f"; attempt {attempt}, {seconds}", f"; try {attempt}, {seconds}"
 
     def age_text(self, now: float, interval: float) -> str:
         """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing
@@ -460,7 +486,8 @@ class HostSession:
         if status == "overloaded":
             return OVERLOADED_MESSAGE
         if status == "silent" and self._is_late:
-            return f"{self.old_text(now)}: {LATE_REASON}"
+            is_slow = self._late_readings >= MIN_LATE_READINGS
+            return f"{self.old_text(now)}: {LATE_REASON if is_slow else HELD_UP_REASON}"
         reason = self.reason or self.snapshot.message
         if not reason and not age:
             return ""

@@ -149,7 +149,10 @@ class StartSteps:
         if begun is None:
             return StartStep(name, state, None, "")
         end = now if begun.ended is None else begun.ended
-        return StartStep(name, state, max(0.0, end - begun.began), begun.target)
+        # that of the probe is how much of it has come: of a step that is done it would be partial
+        is_progress = state == "done" and name in PROBE_STEPS
+        target = "" if is_progress else begun.target
+        return StartStep(name, state, max(0.0, end - begun.began), target)
 
     def _state(self, place: int, reached: int) -> StepState:
         if self._is_over or place < reached:

@@ -10,7 +10,7 @@ from nictop.recording.file.frames import RecordingError
 from nictop.recording.reader import Recording
 from nictop.wire.errors import sanitize
 
-TIME_FORMS = "14:03:20, 2026-11-21T14:03:20, +90 (seconds from the start) or end"
+TIME_FORMS = "14:03:20, 2026-11-21T14:03:20, +90 (seconds since it began to connect) or end"
 _OF_DAY = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 _AFTER = re.compile(r"\+(\d{1,9}(?:\.\d{1,9})?)")
 
@@ -39,7 +39,7 @@ def resolve_time(text: str, recording: Recording) -> float:
     if time is None:
         raise RecordingError(
             "this recording has no time of day: the clock of the recording machine was wrong",
-            "use +90 (seconds from the start) or end",
+            "use +90 (seconds since it began to connect) or end",
         )
     return _inside(time, text, recording)
 

@@ -147,22 +147,28 @@ def _chain_of(
     by_step = _by_step(findings, steps) if findings else {}
     chain: list[ChainStep] = []
     is_broken = False
-    for step, (state, text) in zip(steps, read, strict=True):
-        own = by_step.get(step)
-        if own is not None and (own[0].severity != "info" or state == "passed"):
-            is_read = state in ("passed", "failed") and not own[0].outdated
-            said = text if is_read and text else own[0].title
-            chain.append(ChainStep(step, "finding", said, own))
+    for step, facts in zip(steps, read, strict=True):
+        state = facts[0]
+        own = by_step.get(step, ())
+        if own and (own[0].severity != "info" or state == "passed"):
+            chain.append(_step_with_finding(step, facts, own))
         elif is_broken and state != "passed" and step != "load":
             chain.append(_step_without_finding(step, "waits", ""))
         elif state == "passed" and not is_checked:
-            chain.append(_step_without_finding(step, "unknown", text))
-        elif own is None:
-            chain.append(_step_without_finding(step, state, text))
+            chain.append(_step_without_finding(step, "unknown", facts[1]))
+        elif own:
+            chain.append(ChainStep(step, state, facts[1], own))
         else:
-            chain.append(ChainStep(step, state, text, own))
+            chain.append(_step_without_finding(step, *facts))
         is_broken = is_broken or state == "failed"
     return tuple(chain)
+
+
+def _step_with_finding(step: Step, facts: StepFacts, own: tuple[Finding, ...]) -> ChainStep:
+    """What was read of it, unless nothing was, or an event came since; else what was found."""
+    state, text = facts
+    is_read = state in ("passed", "failed") and not own[0].outdated
+    return ChainStep(step, "finding", text if is_read and text else own[0].title, own)
 
 
 def _by_step(

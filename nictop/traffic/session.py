@@ -48,7 +48,15 @@ class ExperimentPrepared:
     """Those that take part, by name."""
 
 
-SessionEvent = Note | ExperimentPrepared | ExperimentEvent
+@dataclass(frozen=True)
+class WaitEnded:
+    """What was waited for has not come in time, and the experiment continues without it. `missing`:
+    what that is; clean."""
+
+    missing: str
+
+
+SessionEvent = Note | WaitEnded | ExperimentPrepared | ExperimentEvent
 EmitSession = Callable[[SessionEvent], object]
 """Called with each event, when it happens."""
 
@@ -116,7 +124,9 @@ class RunSession:
             emit(Stage("waiting", sentence))
 
         await wait_for_readings(needed, self._timeout, tell)
-        await wait_for_platforms(needed, tell)
+        missing = await wait_for_platforms(needed, tell)
+        if missing:
+            emit(WaitEnded(missing))
         for name in request.observers:
             is_observer = name in hosts and name not in ends
             if is_observer and hosts[name].snapshot.counters is None:

@@ -468,20 +468,33 @@ class NictopApp(PrivateApp):
         if traffic.measures_by_hand:
             work: WorkType[None] = traffic.stop
             self.run_worker(work, name="stop", group="stop", exclusive=True)
+            self.nictop.notify("It is being ended. Results has it then.", "Measure")
             return
         if traffic.running:
             self.nictop.notify("A test is running.", "Measure")
             return
-        traffic.start(self._measurement())
+        subjects = self._measured
+        if len(subjects) == 1:
+            await self._begin_measurement(subjects[0])
+            return
+        from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+
+        entries = []
+        for subject in subjects:
+            label = subject.nic or "that of the default route"
+            entries.append(MenuEntry(label, partial(self._begin_measurement, subject)))
+        self.push_screen(MenuScreen("Measure which NIC?", entries))
+
+    async def _begin_measurement(self, subject: MeasuredSubject) -> None:
+        self.nictop.traffic.start(self._measurement(subject))
         await self.action_view("traffic")
 
-    def _measurement(self) -> RunRequest:
-        """Of what is chosen on this screen, with the CPUs of all other hosts."""
+    def _measurement(self, subject: MeasuredSubject) -> RunRequest:
+        """With the CPUs of all other hosts."""
         from nictop.traffic.plan.plan import DEFAULT_WORKLOAD_SECONDS
         from nictop.traffic.plan.request import RunRequest
 
         hosts = self.nictop.hosts
-        subject = self._measured
         return RunRequest(
             subject.host,
             subject.host,
@@ -493,15 +506,20 @@ class NictopApp(PrivateApp):
         )
 
     @property
-    def _measured(self) -> MeasuredSubject:
-        """The interface or guest of this screen, or else the interface on Devices."""
+    def _measured(self) -> Sequence[MeasuredSubject]:
+        """The interface or guest of this screen, or else the interface on Devices; several: those
+        of which one is to be chosen."""
         from nictop.tui.screens.frame import FramedScreen, MeasuredSubject
 
         subject = self.screen.measured if isinstance(self.screen, FramedScreen) else None
         if subject is not None:
-            return subject
-        link = self._live_screen.chosen_link
-        return MeasuredSubject(self.nictop.hosts.chosen, "" if link is None else link.name)
+            return (subject,)
+        host = self.nictop.hosts.chosen
+        links = self._live_screen.measurable_links
+        subjects = [MeasuredSubject(host, link.name) for link in links]
+        if len(subjects) != 1:
+            subjects.append(MeasuredSubject(host))
+        return subjects
 
     def _choose_nic_of_test(self) -> None:
         """On the page of a test, its NIC of the shown host."""

@@ -102,6 +102,7 @@ KEYS: dict[str, Key] = {
         "b", "begin to measure what the selected interface carries; end that measurement"
     ),
     "mark": Key("m", "mark A or B, and compare them: results; interfaces, hosts: what differs"),
+    "watch": Key("w", "Hosts: watch all guests of the selected host that run"),
     "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
 }
 """Id → key."""
@@ -114,6 +115,7 @@ KEY_GROUPS = {
         "fix",
         "measure",
         "mark",
+        "watch",
         "filter",
         "sort",
         "sort-reverse",
@@ -336,6 +338,7 @@ NOT_HERE_TEXTS = {
     "options": "There are no options here.",
     "mark": "A and B are marked in Devices, Hosts and Results.",
     "measure": "There is nothing to measure here.",
+    "watch": "Guests are watched from Hosts.",
     "host-previous": "Only one host is watched.",
     "host-next": "Only one host is watched.",
     "timeline": "There is no timeline here: nothing is recorded.",
@@ -545,6 +548,7 @@ HOSTS_KEYS: list[BindingType] = [
     ),
     *PAUSE_KEYS,
     _bind("mark", "mark", "Mark A/B", "mark a host or interface as A, another as B: what differs"),
+    _hide("watch", "watch_guests", "Watch all guests", "of the chosen host, those that run"),
     _hide("faster", "speed(1)", "Faster", "read more often; a recording: faster"),
     _hide("slower", "speed(-1)", "Slower", "read less often; a recording: slower"),
 ]

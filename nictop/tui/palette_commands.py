@@ -249,7 +249,7 @@ LIVE = (
     ),
     GeneralCommand(
         "Hosts: Watch all guests",
-        "",
+        "watch",
         "of the chosen host, those that run",
         HostsScreen.action_watch_guests,
         "hosts",

@@ -64,7 +64,29 @@ def test_the_seconds_stay_whole(cells: int) -> None:
     host.process(SourceState("connecting"), 114.0)
     host.process(SourceState("connecting", stage="connect", target="192.0.2.1"), 114.0)
     text = host.brief_text(127.0, 1.0, cells)
-    assert host.has_failed and width(text) <= cells and text.endswith("; attempt 1, 13 s")
+    assert host.has_failed and width(text) <= cells and text.endswith(" 1, 13 s")
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("vm2: SSH handshake not completed in 20 s", "handshake; try 5, 2 s"),
+        ("vm2 is unreachable", "no route; attempt 5, 2 s"),
+        ("connection refused", "refused; attempt 5, 2 s"),
+        ("vm2: some thing that is long happened", "some…; attempt 5, 2 s"),
+    ],
+)
+def test_narrow_column_has_fewer_words_and_no_cut_one(reason: str, words: str) -> None:
+    """``handshak…; attempt 5, 2 s`` was in the table of hosts of 80 columns."""
+    host = HostSession(Host("vm2", "vm2.example"), None)
+    for time in range(5):
+        host.process(SourceState("lost", reason, 1.0), time)
+        host.process(SourceState("connecting"), time)
+    host.process(SourceState("connecting", stage="connect", target="192.0.2.1"), 10.0)
+    assert host.brief_text(12.0, 1.0, 24) == words
+    host.process(SourceState("failed", "vm2: permission denied for root"), 13.0)
+    assert host.brief_text(13.0, 1.0, 16) == "failed: denied"
+    assert host.brief_text(13.0, 1.0, 10) == "failed"
 
 
 def test_the_first_attempt_has_no_reason() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from nictop.hosts.session import LATE_REASON, HostSession, Item, running
+from nictop.hosts.session import HELD_UP_REASON, LATE_REASON, HostSession, Item, running
 from nictop.hosts.specification import Host
 from nictop.model.snapshot import Snapshot, watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -211,10 +211,28 @@ def test_values_that_waited_in_a_slow_connection_are_old() -> None:
     one.process(Line(counters=counters(1080.0, {})), 104.0)
     assert one.late_by == 0.0 and one.status(104.5, 1.0) == "live"
     one.process(Line(clock=Clock(104.0, 1000.0, 0.1)), 104.0)
-    one.process(Line(counters=counters(1081.0, {})), 105.0)
+    for second in range(3):
+        one.process(Line(counters=counters(1081.0 + second, {})), 105.0 + second)
     assert one.late_by == pytest.approx(23.9, abs=0.01)
-    assert one.is_overdue(105.5, 1.0) and one.status(105.5, 1.0) == "silent"
-    assert one.status_text(105.5, 1.0) == "values are 24 s old"
-    assert one.notice(105.5, 1.0) == f"values are 24 s old: {LATE_REASON}"
-    one.process(Line(counters=counters(1105.4, {})), 105.5)
-    assert one.status(105.5, 1.0) == "live"
+    assert one.is_overdue(107.5, 1.0) and one.status(107.5, 1.0) == "silent"
+    assert one.status_text(107.5, 1.0) == "values are 24 s old"
+    assert one.notice(107.5, 1.0) == f"values are 24 s old: {LATE_REASON}"
+    one.process(Line(counters=counters(1107.4, {})), 107.5)
+    assert one.status(107.5, 1.0) == "live"
+
+
+@pytest.mark.parametrize("waiting", [1, 5])
+def test_readings_that_a_pause_has_held_up_do_not_make_the_connection_slow(waiting: int) -> None:
+    """A guest whose hypervisor stops it for some seconds sends what it had read when it goes on;
+    after a pause of the network all that waited comes at once."""
+    one = HostSession(Host("vm1", "vm1.example"))
+    for item in LINES:
+        one.process(item, 100.0)
+    one.process(Line(clock=Clock(100.0, 1000.0, 0.1)), 100.0)
+    for second in range(3):
+        one.process(Line(counters=counters(1101.0 + second, {})), 101.0 + second)
+    for number in range(waiting):
+        one.process(Line(counters=counters(1104.0 + number, {})), 114.0 + 0.01 * number)
+    assert one.status(114.1, 1.0) == "silent"
+    notice = one.notice(114.1, 1.0)
+    assert notice.startswith("values are ") and notice.endswith(f"old: {HELD_UP_REASON}")

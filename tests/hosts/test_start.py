@@ -190,4 +190,6 @@ def test_the_probe_is_still_being_sent_after_its_hello() -> None:
     assert (active.name, active.target, active.seconds) == ("probe", "40 of 912 kB", 30.0)
     assert one.is_overdue(60.0, 1.0)
     one.process(part("platform"), 61.0)
+    (probe,) = [step for step in one.start.steps(61.0) if step.name == "probe"]
+    assert (probe.state, probe.target) == ("done", ""), "✓ start the probe 40 of 912 kB"
     assert one.status_text(61.0, 1.0) == "reading inventory"

@@ -29,7 +29,7 @@ from nictop.traffic.experiment.events import ExperimentEnded, StepEnded
 from nictop.traffic.experiment.experiment import Experiment, ExperimentStep
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, directory
-from nictop.traffic.session import ExperimentPrepared, Note, RunSession, SessionEvent
+from nictop.traffic.session import ExperimentPrepared, Note, RunSession, SessionEvent, WaitEnded
 
 EXIT_FAILED = 4
 INTERRUPTED = "interrupted"
@@ -79,6 +79,9 @@ class _Measured:
         """Print an event, and keep what was measured."""
         if isinstance(event, Note):
             output.print_status(event.sentence)
+            return
+        if isinstance(event, WaitEnded):
+            output.print_status(event.missing)
             return
         if isinstance(event, ExperimentPrepared):
             self.experiment = event.experiment

@@ -162,10 +162,12 @@ class InventoryChild:
         return True
 
     def _why_overdue(self, now: float) -> str:
-        if self._cpu_time >= INVENTORY_CPU_SECONDS:
-            return f"not complete after {INVENTORY_CPU_SECONDS:g} s of CPU time"
-        if now >= self.started + INVENTORY_TIMEOUT:
-            return f"not complete after {INVENTORY_TIMEOUT:g} s"
+        """With what was measured: CPU time of the child itself, which starts no other process, and
+        time since it began with the interfaces."""
+        used_up = self._cpu_time >= INVENTORY_CPU_SECONDS
+        if used_up or now >= self.started + INVENTORY_TIMEOUT:
+            passed, used = _seconds_text(now - self.started), _seconds_text(self._cpu_time)
+            return f"not complete after {passed} ({used} of CPU time)"
         return f"no progress for {IDLE_TIMEOUT:g} s"
 
     def reap(self) -> None:
@@ -201,6 +203,10 @@ class InventoryChild:
             if time.monotonic() >= until:
                 return None
             time.sleep(0.001)
+
+
+def _seconds_text(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def cpu_time(pid: int) -> float:

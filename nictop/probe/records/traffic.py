@@ -330,7 +330,7 @@ class WorkloadReport:
     threads_unreadable: Unreadable | None = None
     """ended: why some may be missing."""
     storage: tuple[StorageActivity, ...] = ()
-    """running: since the last report; ended: of the whole time; those with most requests first."""
+    """running: since the last report; ended: of the whole time; those with most bytes first."""
     stdout: str = ""
     """ended: the end of its standard output."""
     stderr: str = ""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MAX_DEVICES = 16
-"""Of a report, those with most requests first."""
+"""Of a report, those with most bytes first."""
 MAX_LISTED = 2048
 """Devices and servers that are read."""
 MAX_READ_BYTES = 4 * 1024 * 1024
@@ -96,7 +96,8 @@ def activities(
     after: dict[tuple[str, str], StorageCounts],
     seconds: float,
 ) -> list[StorageActivity]:
-    """Those with requests, most of them first. A counter that fell was reset: it says nothing."""
+    """Those with requests, most bytes first: a disk that a log is written to has more requests than
+    one read in large blocks. A counter that fell was reset: it says nothing."""
     found = []
     for (kind, name), new in after.items():
         old = before.get((kind, name), StorageCounts())
@@ -120,7 +121,9 @@ def activities(
                 busy=busy,
             )
         )
-    found.sort(key=lambda activity: (-(activity.reads + activity.writes), activity.name))
+    found.sort(
+        key=lambda activity: (-(activity.read_bytes + activity.written_bytes), activity.name)
+    )
     return found
 
 

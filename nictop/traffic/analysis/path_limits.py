@@ -306,7 +306,7 @@ def _segments(result: Result, flow: Flow) -> Judgement:
         return Judgement(excluded=(Phrase("retransmits", " 0"), *drops))
     share, figures = lost_share(result, flow), figures_of(result, flow)
     if share is None:
-        return _not_excluded(drops, dropped, Phrase("losses", " (retransmits not counted)"))
+        return _not_excluded(drops, dropped, Phrase("losses", _unknown_share(flow)))
     text = small_share(share)
     spurious = _spurious_evidence(result, flow)
     if spurious:
@@ -328,6 +328,13 @@ def _segments(result: Result, flow: Flow) -> Judgement:
     where = f"rtt {_rtt(figures)}, MSS {figures.snd_mss}"
     limit = f"limit {units.bits_per_second(computed)} at {where}: {source}"
     return _compared_with_model(result, flow, figures, (computed, limit), text)
+
+
+def _unknown_share(flow: Flow) -> str:
+    if flow.retransmits is None:
+        return " (retransmits not counted)"
+    counted = count_noun(flow.retransmits, "retransmit")
+    return f" ({counted}, of how many segments is not known)"
 
 
 def _congestion_control(figures: SocketFigures | None) -> str:

@@ -117,7 +117,8 @@ def one_host_result(log: RunLog) -> Result:
     )
     limits = tuple(_limits(result, snapshots)) if result.failure is None else ()
     result = replace(result, bottleneck=_bottleneck(limits), limits=limits)
-    return replace(result, notes=(*log.notes, *_notes(result)))
+    login = _login_ifindex(snapshots[end.host]) if figures is not None else None
+    return replace(result, notes=(*log.notes, *_notes(result, login)))
 
 
 def _facts(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
@@ -456,7 +457,18 @@ def _stopped_text(figures: WorkloadFigures) -> str:
     return "its processes were ended"
 
 
-def _notes(result: Result) -> Iterator[str]:
+def _login_ifindex(snapshot: Snapshot) -> int | None:
+    """Of the NIC with the address at which nictop's own connection ends; None: not over SSH."""
+    inventory = snapshot.inventory
+    session = inventory.platform.session_address if inventory is not None else None
+    for ifindex, link in snapshot.links.items():
+        if session and any(address.address == session for address in link.addresses):
+            return ifindex
+    return None
+
+
+def _notes(result: Result, login_ifindex: int | None = None) -> Iterator[str]:
+    """`login_ifindex`: see `_login_ifindex`."""
     figures, plan = result.workload, result.plan
     if figures is None:
         return
@@ -475,6 +487,8 @@ def _notes(result: Result) -> Iterator[str]:
     busier = figures.busier_nic
     if busier is not None and not result.compares_other_nic:
         size = units.bytes_(busier.bytes)
+        if busier.ifindex == login_ifindex:
+            size += ", nictop's own connection is in it"
         yield f"{busier.name} carried more ({size}): --client-nic {busier.name} measures that"
     is_unmeasured = any(load.busy is None for load in result.hosts)
     if is_unmeasured and figures.seconds < SHORT_SECONDS and figures.reason != "lost":

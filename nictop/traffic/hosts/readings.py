@@ -11,6 +11,8 @@ from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession, until
 from nictop.hosts.start import DOING
 from nictop.model.snapshot import has_platform
+from nictop.model.text.terminal import clean
+from nictop.model.text.units import whole_seconds
 
 PLATFORM_SECONDS = 20.0
 """Of a usual host, which needs less than one."""
@@ -55,18 +57,26 @@ async def wait_for_readings(
 
 async def wait_for_platforms(
     hosts: Sequence[HostSession], progress: Callable[[str], object]
-) -> None:
+) -> str:
     """Until it is known what the NICs of these hosts are connected to: the first part of an
-    inventory has only the links. Not for ever: who has named both NICs does not need it."""
+    inventory has only the links. Not for ever: who has named both NICs does not need it. What is
+    missing then: ``inventory of vm1 not complete after 20 s``; "": nothing is."""
 
     def unread() -> list[HostSession]:
         return [host for host in hosts if not has_platform(host.snapshot)]
 
     if not unread():
-        return
+        return ""
+    begin = time.monotonic()
     progress(f"waiting for {unread()[0].name}: {DOING['inventory']}")
     slowness = max(host.slowness.factor for host in hosts)
-    await until(hosts, lambda: not unread(), PLATFORM_SECONDS * slowness)
+    if await until(hosts, lambda: not unread(), PLATFORM_SECONDS * slowness):
+        return ""
+    names = " and ".join(clean(host.name) for host in unread())
+    seconds = time.monotonic() - begin
+    sentence = f"inventory of {names} not complete after {whole_seconds(seconds)}"
+    reason = clean(unread()[0].snapshot.message)
+    return f"{sentence} ({reason})" if reason else sentence
 
 
 def _doing(session: HostSession) -> str:

@@ -18,7 +18,7 @@ from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import HostNow
-from nictop.traffic.live.series import BY_TIME, TimedT
+from nictop.traffic.live.series import BY_TIME, Timed, TimedT
 from nictop.traffic.live.so_far import ResultSoFar
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import RunLog, new_groups
@@ -105,6 +105,8 @@ class RunView:
     def end(self) -> float:
         """The planned end, or the end of the last interval if that is later."""
         ends = [series[-1].time for series in self.series]
+        if self.plan.is_of_one_host and not ends:
+            ends = [load.series[-1].time for load in self.hosts if load.series]
         last = max(ends, default=0.0)
         if self.plan.is_open_ended and last > 0:  # it ends before
             return last
@@ -114,13 +116,20 @@ class RunView:
 
     def newest(self, points: Sequence[TimedT]) -> TimedT | None:
         """The last one; None: there is none, or while the run lasts it is too old to be of now."""
-        if not points or self.result is not None:
-            return points[-1] if points else None
-        last, now = points[-1], self.seconds
+        if not points:
+            return None
+        return points[-1] if self.age_of(points[-1]) is None else None
+
+    def age_of(self, point: Timed) -> float | None:
+        """Seconds since it, if that is so long while the run lasts that it is not of now."""
+        if self.result is not None:
+            return None
+        now = self.seconds
         if not self.plan.is_open_ended:  # its ends still report their totals
             now = min(now, self.end)
-        silent = max(SILENT_SECONDS, 2 * getattr(last, "seconds", 0.0))
-        return last if now - last.time <= silent else None
+        silent = max(SILENT_SECONDS, 2 * getattr(point, "seconds", 0.0))
+        age = now - point.time
+        return age if age > silent else None
 
     @property
     def loaded_since(self) -> float | None:
@@ -130,6 +139,13 @@ class RunView:
             return None
         first = [flow.points[0] for flow in self.flows if flow.points]
         return min((point.time - point.seconds for point in first), default=None)
+
+    @property
+    def is_measured(self) -> bool:
+        """Something was: of one host also its CPUs alone, if no NIC was chosen."""
+        if self.series:
+            return True
+        return self.plan.is_of_one_host and any(load.series for load in self.hosts)
 
     @property
     def series(self) -> tuple[Sequence[IntervalPoint | TransactionPoint], ...]:
@@ -235,7 +251,10 @@ def result_view(result: Result) -> RunView:
     """The view of a run that has ended."""
     flows = tuple(map(_in_order, result.flows))
     view = RunView(replace(result, flows=flows), 0.0, result=result)
-    return replace(view, seconds=max((series[-1].time for series in view.series), default=0.0))
+    seconds = max((series[-1].time for series in view.series), default=0.0)
+    if view.is_measured and not view.series:
+        seconds = view.end
+    return replace(view, seconds=seconds)
 
 
 def _in_order(flow: Flow) -> Flow:

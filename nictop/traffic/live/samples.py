@@ -51,6 +51,9 @@ class HostSample:
     busy: Busy | None
     packets: Packets | None
     carrying: CarryingQueue | None
+    age: float | None = None
+    """Seconds since its newest window, if it has sent nothing for so long that its values are not
+    those of now; None: they are."""
 
 
 @dataclass(frozen=True)
@@ -127,15 +130,20 @@ def _newest_flow_sample(view: RunView, flow: Flow, now: FlowNow, has_omitted: bo
 def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSample:
     """Nothing before the first window that lies in the run, and none of those that end after
     `last`: an idle NIC, or what loads the host once the run is over, would be taken for its."""
+    busy = _newest_until(host.series, last)
     if not view.host_now(host).is_of_run:
-        return HostSample(host, None, None, None)
-    busy = _newest_until(view, host.series, last)
-    carrying = _newest_until(view, host.carrying, last)
-    return HostSample(host, busy, _packets_so_far(view, host, last), carrying)
+        # what one host does has no first byte: half of a window after its begin is of it
+        is_half = busy is not None and busy.time >= MIN_CPU_WINDOW_SECONDS / 2
+        is_told = is_half and view.plan.is_of_one_host
+        return HostSample(host, busy if is_told else None, None, None)
+    carrying = _newest_until(host.carrying, last)
+    age = None if busy is None else view.age_of(busy)
+    return HostSample(host, busy, _packets_so_far(host, last), carrying, age)
 
 
-def _newest_until(view: RunView, points: Sequence[TimedT], last: float) -> TimedT | None:
-    return view.newest(points[: bisect_right(points, last, key=BY_TIME)])
+def _newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
+    place = bisect_right(points, last, key=BY_TIME)
+    return points[place - 1] if place else None
 
 
 def _arrived_so_far(view: RunView, flow: Flow) -> Interval | None:
@@ -171,9 +179,9 @@ def _newest_state(points: Sequence[IntervalPoint]) -> Interval | None:
     return None
 
 
-def _packets_so_far(view: RunView, host: HostLoad, last: float) -> Packets | None:
+def _packets_so_far(host: HostLoad, last: float) -> Packets | None:
     """The newest window until `last`, with the drops of all measured ones."""
-    newest = _newest_until(view, host.packets, last)
+    newest = _newest_until(host.packets, last)
     if newest is None:
         return None
     dropped = sum_known(window.dropped for window in _measured(host.packets))

@@ -3,10 +3,10 @@ of the default route. Reads nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from nictop.errors import NictopError
-from nictop.model.guests.table import guest_rows
+from nictop.model.guests.table import GuestRow, guest_rows
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_LOOPBACK
@@ -44,25 +44,8 @@ def measured_guest(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> Me
     host = request.client
     if host not in snapshots:
         raise NictopError(f"{quoted(host)} is not watched")
-    rows = guest_rows(snapshots[host])
-    name = request.guest
-    of_guest = [row for row in rows if name in (row.guest.name, row.guest.id)]
-    if not of_guest:
-        running = dict.fromkeys(row.guest.name for row in rows if row.guest.state == "running")
-        known = first_names([clean(guest) for guest in running]) if running else "none is known"
-        raise NictopError(f"{clean(host)} has no guest {quoted(name)}", f"running guests: {known}")
-    if of_guest[0].guest.state != "running":
-        raise NictopError(f"{clean(name)} is not running on {clean(host)}")
-    wanted = request.client_nic
-    counted = [row for row in of_guest if row.link is not None or row.vf is not None]
-    if wanted:
-        counted = [row for row in counted if row.shown_link and row.shown_link.name == wanted]
-    if not counted:
-        which = f" {quoted(wanted)}" if wanted else ""
-        raise NictopError(
-            f"{clean(host)}: no link or VF{which} that counts packets of {clean(name)} is known",
-            "nictop guests lists the NICs of its guests; root sees more of them",
-        )
+    of_guest = _rows_of_running_guest(host, request.guest, guest_rows(snapshots[host]))
+    counted = _counted_rows(request, of_guest)
     row = counted[0]
     link = row.shown_link
     assert link is not None
@@ -71,6 +54,33 @@ def measured_guest(request: RunRequest, snapshots: Mapping[str, Snapshot]) -> Me
     if len(counted) > 1:
         note += f"; of its {len(counted)} NICs that at {clean(link.name)} is measured"
     return MeasuredNic(_endpoint(host, link), note, vf)
+
+
+def _rows_of_running_guest(host: str, name: str, rows: Sequence[GuestRow]) -> list[GuestRow]:
+    of_guest = [row for row in rows if name in (row.guest.name, row.guest.id)]
+    if not of_guest:
+        running = dict.fromkeys(row.guest.name for row in rows if row.guest.state == "running")
+        known = first_names([clean(guest) for guest in running]) if running else "none is known"
+        raise NictopError(f"{clean(host)} has no guest {quoted(name)}", f"running guests: {known}")
+    if of_guest[0].guest.state != "running":
+        raise NictopError(f"{clean(name)} is not running on {clean(host)}")
+    return of_guest
+
+
+def _counted_rows(request: RunRequest, of_guest: Iterable[GuestRow]) -> list[GuestRow]:
+    """Those whose packets are counted on the hypervisor, by the link that was named if one was."""
+    wanted = request.client_nic
+    counted = [row for row in of_guest if row.link is not None or row.vf is not None]
+    if wanted:
+        counted = [row for row in counted if row.shown_link and row.shown_link.name == wanted]
+    if counted:
+        return counted
+    which = f" {quoted(wanted)}" if wanted else ""
+    raise NictopError(
+        f"{clean(request.client)}: no link or VF{which} that counts packets of "
+        f"{clean(request.guest)} is known",
+        "nictop guests lists the NICs of its guests; root sees more of them",
+    )
 
 
 def measured_nic(

@@ -123,12 +123,14 @@ def _figure(result: Result) -> float | None:
 
 
 def _storage_latency(result: Result) -> float | None:
-    """Seconds that a request took on average, of the device or server with most of them; None also
-    if the kernel, which counts whole milliseconds of all requests together, has counted none."""
+    """Seconds that a request took on average, of the device or server with most bytes; None also if
+    the kernel, which counts whole milliseconds of all requests together, has counted none."""
     figures = result.workload
     if figures is None or not figures.storage:
         return None
-    busiest = figures.storage[0]
+    busiest = max(
+        figures.storage, key=lambda activity: activity.read_bytes + activity.written_bytes
+    )
     count = busiest.reads + busiest.writes
     seconds = busiest.read_seconds + busiest.write_seconds
     return seconds / count if count and seconds > 0 else None
@@ -232,14 +234,7 @@ def measures_of(result: Result) -> tuple[Measure, ...]:
 def one_host_measures(result: Result) -> tuple[Measure, ...]:
     """Of a workload, or of a measurement by hand, the deciding one first."""
     figure = result.workload.figure if result.workload is not None else None
-    names: list[MeasureName] = ["duration", "rate", "cpu per gigabit"]
-    of_figure: MeasureName = "value"
-    if result.plan.judged_by == "smaller-value" or (figure is not None and figure.less_is_better):
-        of_figure = "smaller value"
-    if figure is not None or result.plan.judged_by in ("value", "smaller-value"):
-        names.insert(0, of_figure)
-    elif result.plan.test == "manual":
-        names = ["rate", "cpu per gigabit"]
+    names = _names_by_test(result, figure)
     chosen = JUDGED_BY.get(result.plan.judged_by or "")
     if chosen is not None:
         names = [chosen, *(name for name in names if name != chosen)]
@@ -249,6 +244,23 @@ def one_host_measures(result: Result) -> tuple[Measure, ...]:
     if figure is None:
         return tuple(measures)
     return tuple(_with_unit(measure, figure) for measure in measures)
+
+
+def _names_by_test(result: Result, figure: CommandFigure | None) -> list[MeasureName]:
+    """A command is judged by its own figure, if it has one or the user asked for one."""
+    judged_by = result.plan.judged_by
+    if figure is None and judged_by not in ("value", "smaller-value"):
+        return _names_without_figure(result)
+    if judged_by == "smaller-value" or (figure is not None and figure.less_is_better):
+        return ["smaller value", "duration", "rate", "cpu per gigabit"]
+    return ["value", "duration", "rate", "cpu per gigabit"]
+
+
+def _names_without_figure(result: Result) -> list[MeasureName]:
+    if result.plan.test != "manual":
+        return ["duration", "rate", "cpu per gigabit"]
+    has_nic = result.plan.client.ifindex is not None
+    return ["rate", "cpu per gigabit"] if has_nic else ["cpu", "duration"]
 
 
 def _with_unit(measure: Measure, figure: CommandFigure) -> Measure:

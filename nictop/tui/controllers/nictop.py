@@ -8,6 +8,7 @@ from time import monotonic, time
 from typing import TYPE_CHECKING
 
 from nictop.hosts.specification import Host
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.diagnosis import DiagnosisScheduler
 from nictop.tui.controllers.display import Display
@@ -80,6 +81,10 @@ class Nictop:
         self.hosts = WatchedHosts(
             sessions, scheduler, source_of, self.now, self.diagnosis, interval=interval
         )
+        self._drawn_at: float | None = None
+        self._drawn_jumps = 0
+        """Of the playback, as of `_drawn_at`."""
+        self.hosts.changed.subscribe(self._begin_drawing)  # before all that draw
         self.display = Display(self.hosts, self.diagnosis)
         self.traffic = TrafficController(self.hosts, scheduler, self.recording.record)
         self.recording.known_notes = self.traffic.known_notes
@@ -110,6 +115,7 @@ class Nictop:
             notice=notice,
             notice_title=notice_title,
         )
+        self.replay.changed.subscribe(self._follow_jump)
 
     def start(self, hosts: Sequence[Host]) -> None:
         """Watch these hosts, or those of the recording."""
@@ -138,6 +144,29 @@ class Nictop:
         if self.replay is None:
             return monotonic()
         return self.replay.playback.now()
+
+    def drawn_at(self) -> float:
+        """The clock of ages and of seconds that are waited for: the time at which the hosts were
+        last published, so that all lines of one screen, drawn one after the other, tell the
+        same."""
+        return self.now() if self._drawn_at is None else self._drawn_at
+
+    def drawn_here(self) -> LocalClock:
+        """`here` at that time."""
+        clocks = self.here()
+        late = clocks.monotonic - self.drawn_at()
+        return replace(clocks, monotonic=clocks.monotonic - late, wall=clocks.wall - late)
+
+    def _begin_drawing(self) -> None:
+        self._drawn_at = self.now()
+
+    def _follow_jump(self) -> None:
+        """The position of a recording is another one."""
+        assert self.replay is not None
+        jumps = self.replay.playback.jumps
+        if jumps != self._drawn_jumps:
+            self._drawn_jumps = jumps
+            self._begin_drawing()
 
     def moment_text(self) -> str:
         """What moment a chart that is drawn now ends at: ``now``; ``14:03:20`` in a recording, in

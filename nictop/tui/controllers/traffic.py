@@ -242,7 +242,7 @@ class TrafficController:
             StepStarted,
         )
         from nictop.traffic.run.events import PathTested
-        from nictop.traffic.session import ExperimentPrepared, Note
+        from nictop.traffic.session import ExperimentPrepared, Note, WaitEnded
 
         if self._notes is not None:
             self._note(self._notes.notes_of(event))
@@ -258,6 +258,8 @@ class TrafficController:
                 self._enter(event.sentence)
             case PathTested():
                 self._take_path_test(event.report)
+            case WaitEnded():
+                self._end_wait(event.missing)
             case Note() | SaveFailed():
                 self.notes.append(event.sentence)
             case StepEnded():
@@ -277,8 +279,19 @@ class TrafficController:
     def _take_path_test(self, report: PathReport) -> None:
         self.path_test = report
         is_partial = any(direction.test is None for direction in report.result.directions)
-        if is_partial and self.stages:
-            self.untested[len(self.stages) - 1] = "path not fully tested"
+        if is_partial:
+            self._note_missing("path not fully tested")
+
+    def _end_wait(self, missing: str) -> None:
+        """The wait is over, and what is missing is said in its place."""
+        if self.stages:
+            self.stages[-1] = missing, self.stages[-1][1]
+        self._note_missing(missing)
+
+    def _note_missing(self, missing: str) -> None:
+        """What is done now comes to its end without it."""
+        if self.stages:
+            self.untested[len(self.stages) - 1] = missing
 
     def _end_step(self, run: StoredRun) -> None:
         from nictop.traffic.run.events import RunFinished
@@ -324,7 +337,8 @@ class TrafficController:
         is_same_wait = is_wait and self._is_waiting and bool(self.stages)
         self._is_waiting = is_wait
         if is_same_wait:
-            self.stages[-1] = sentence, self.stages[-1][1]
+            # with the time of all its steps; that of the step itself is beside the host
+            self.stages[-1] = f"{sentence} (all steps)", self.stages[-1][1]
         elif not self.stages or self.stages[-1][0] != sentence:
             self.stages.append((sentence, monotonic()))
 

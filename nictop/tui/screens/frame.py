@@ -80,7 +80,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         self.set_size_classes(self.app.size)  # before there are widgets, whose styles depend on it
         yield TabLine(id="tabs")
         with Horizontal(id="hosts-line"):
-            yield StatusLine(self.opener.own_cost, clock=self.nictop.now, id="status")
+            yield StatusLine(self.opener.own_cost, clock=self.nictop.drawn_at, id="status")
             yield ReplayLine(self.nictop.replay, self._present, id="replay")
         yield from self.compose_body()
         yield FindingsPanel(id="worst")
@@ -220,7 +220,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         ]
         sessions = nictop.hosts.sessions
         if len(sessions) > 1 or any(session.has_failed for session in sessions):
-            badges["hosts"] = host_badges(sessions, nictop.now(), nictop.hosts.interval)
+            badges["hosts"] = host_badges(sessions, nictop.drawn_at(), nictop.hosts.interval)
         if nictop.traffic.running:
             badges["traffic"] = [("●", "good")]
         return badges
@@ -230,7 +230,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         if line.display and nictop.hosts.by_name:
             session, diagnosis = nictop.hosts.session, nictop.display.diagnosis
             several, unread = nictop.hosts.several, nictop.hosts.unread(diagnosis)
-            notice = session.notice(nictop.now(), nictop.hosts.interval, named=several)
+            notice = session.notice(nictop.drawn_at(), nictop.hosts.interval, named=several)
             was_checked = nictop.diagnosis.has_run
             content = (diagnosis, notice, session.has_failed, several, unread, was_checked)
             if content != self._findings_shown:
@@ -380,7 +380,12 @@ class FramedScreen(NictopScreen, Screen[None]):
         nearest = min(INTERVALS, key=lambda seconds: abs(seconds - hosts.interval))
         place = INTERVALS.index(nearest) - step
         interval = INTERVALS[max(0, min(len(INTERVALS) - 1, place))]
+        if interval == hosts.interval:
+            self.nictop.notify(f"{interval:g} s: there is no further step.", "Interval")
         await hosts.request(Request(interval=interval))
+        if hosts.session.in_run:
+            text = f"Read every {interval:g} s after the test; during it as the test needs it."
+            self.nictop.notify(text, "Interval")
         self._update_status()
 
     async def action_back(self) -> None:

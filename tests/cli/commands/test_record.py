@@ -333,6 +333,33 @@ def test_show_at_the_end_and_at_earlier_times(
         assert a["rates"]["links"]["2"]["tx_bits"] == pytest.approx(second * 1_000_000)
 
 
+def test_a_time_before_the_first_data_names_the_one_that_can_be_typed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--time`` counts from the first reading, ``--at +N`` from the begin of connecting: after
+    ``recorded 3 s`` there was "no data" at +2."""
+    connecting = ("a", SourceState("connecting"), BEGIN)
+    path = tmp_path / "r.nictop"
+    write_recording(path, [connecting, *host_items("a", 3, BEGIN + 4.1)])
+    for command in ("show", "diff"):
+        main([command, str(path), "--at", "+2", *(("--at", "end") if command == "diff" else ())])
+        said = " ".join("".join(capsys.readouterr()).split())
+        assert "no data of this host yet at +2.0 s" in said, said
+        assert "its data with +4.6 s; use --at +5" in said, said
+    assert main(["show", str(path), "--at", "+5"]) == 0
+
+
+def test_the_time_to_type_is_in_the_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.nictop"
+    connecting = ("a", SourceState("connecting"), BEGIN)
+    write_recording(path, [connecting, *host_items("a", 1, BEGIN + 4.1)])
+    main(["show", str(path), "--at", "+2"])
+    assert "use --at end" in "".join(capsys.readouterr())
+    assert main(["show", str(path), "--at", "end"]) == 0
+
+
 def test_values_of_a_lost_host_have_their_age(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -72,6 +72,19 @@ def test_latency_of_a_device_is_that_of_its_own_requests(roots: Path) -> None:
     assert total.slowest_write is None and total.busy == pytest.approx(0.125)
 
 
+def test_device_with_most_bytes_is_first(roots: Path) -> None:
+    """41 small writes of a log, and 36 reads of 1 MiB."""
+    nbd = "nbd0 0 0 0 0 0 0 0 0 0 0 0"
+    log = BEFORE.replace("nbd0 9 9 9", nbd)
+    (roots / "proc/diskstats").write_text(log)
+    watched = storage(roots)
+    watched.begin(0.0)
+    log = log.replace("vda 100 5 2000 50 200 7 4000 400", "vda 100 5 2000 50 241 7 4560 834")
+    log = log.replace(nbd, "nbd0 36 0 73728 15372 0 0 0 0 0 5000 15372")
+    (roots / "proc/diskstats").write_text(log)
+    assert [activity.name for activity in watched.total(11.6)] == ["nbd0", "vda"]
+
+
 def test_counter_that_was_reset_says_nothing(roots: Path) -> None:
     watched = storage(roots)
     watched.begin(10.0)

@@ -363,6 +363,14 @@ def test_network_is_possible_if_both_hosts_are_excluded() -> None:
     )
 
 
+def test_retransmits_without_the_size_of_segments_are_said() -> None:
+    """iperf3 counts those of a server without a login; its sockets are not read."""
+    counted = result(flows=(flow(5.0, retransmits=297),), sockets=(), hosts=IDLE)
+    sentence = bottleneck(counted, SETUPS)
+    assert "losses (297 retransmits, of how many segments is not known)" in sentence
+    assert "not counted" not in sentence
+
+
 @pytest.mark.parametrize(
     ("change", "possible"),
     [

@@ -98,3 +98,14 @@ def test_latency_of_storage_is_a_figure_of_a_sweep() -> None:
     assert last.title == "storage latency" and last.text(last.value(result)) == "2.00 ms"
     without = Result(plan, 0.0, schema=WORKLOAD_SCHEMA, workload=WorkloadFigures(4.0))
     assert all(measure.title != "storage latency" for measure in measures_of(without))
+
+
+def test_latency_of_storage_is_that_of_the_device_with_most_bytes() -> None:
+    endpoint = Endpoint("a", 3, "")
+    own_disk = StorageActivity("vda", "block", 11.6, 0, 41, 0, 290_000, 0.0, 0.43)
+    read = StorageActivity("nbd0", "block", 11.6, 36, 0, 36 << 20, 0, 15.4)
+    figures = WorkloadFigures(11.6, storage=(own_disk, read))
+    plan = RunPlan(endpoint, endpoint, test="workload", workload="fio")
+    result = Result(plan, 0.0, schema=WORKLOAD_SCHEMA, workload=figures)
+    last = measures_of(result)[-1]
+    assert last.text(last.value(result)) == "428 ms"

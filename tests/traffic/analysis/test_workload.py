@@ -14,6 +14,7 @@ from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.analysis.workload import (
     _limits,
+    _login_ifindex,
     _notes,
     _with_figure,
     addresses_over,
@@ -207,6 +208,25 @@ def test_other_set_ups_are_ranked_whatever_nic_the_command_used() -> None:
     a, b = (over(("ens5", 5, 1000), ("ens4", 4, 10**9), variable_name="setup") for _ in "ab")
     assert compare(a, b).verdict != "refused" and caveat_of(a[0]) == ""
     assert any("ens4 carried more" in note for note in _notes(a[0]))
+
+
+def test_busier_nic_with_the_connection_of_nictop_is_said() -> None:
+    """Of the login to a guest: the readings themselves may be all that it carried."""
+    (run,) = over(("ens5", 5, 0), ("ens4", 4, 30_000), variable_name="setup")[:1]
+    assert list(_notes(run, 4))[-1] == (
+        "ens4 carried more (29.3 KiB, nictop's own connection is in it): "
+        "--client-nic ens4 measures that"
+    )
+    assert "own connection" not in list(_notes(run, 5))[-1]
+
+
+def test_nic_of_the_login_is_that_with_its_address() -> None:
+    watched = machine("a", nic(4, "ens4", "192.0.2.1"), nic(5, "ens5", "198.51.100.1"))
+    assert watched.inventory is not None
+    assert _login_ifindex(watched) is None
+    platform = replace(watched.inventory.platform, session_address="198.51.100.1")
+    logged_in = replace(watched, inventory=replace(watched.inventory, platform=platform))
+    assert _login_ifindex(logged_in) == 5
 
 
 # ------------------------------------------------------------------------------------ whose bytes

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 
-from nictop.probe.records import Line
+import pytest
+
+from nictop.probe.records import Line, Trouble
 from nictop.traffic.hosts.readings import wait_for_platforms, wait_for_readings
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
@@ -51,3 +53,18 @@ async def test_a_host_of_which_only_the_links_are_read_is_waited_for() -> None:
     await waiting
     await wait_for_platforms((one,), said.append)
     assert len(said) == 1
+
+
+async def test_a_wait_that_ended_without_the_inventory_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("nictop.traffic.hosts.readings.PLATFORM_SECONDS", 0.01)
+    one = session_of(ScriptedSource("vm1"))
+    part = Line(inventory=replace(inventory(), pending=("platform", "networkmanager")))
+    for item in (SourceState("live"), Line(hello=HELLO), part, COUNTED):
+        one.process(item)
+    missing = await wait_for_platforms((one,), lambda _: None)
+    assert missing == "inventory of vm1 not complete after 0 s"
+    one.process(Line(trouble=Trouble(102.0, "the inventory was stopped: no progress", "inventory")))
+    missing = await wait_for_platforms((one,), lambda _: None)
+    assert missing.endswith("not complete after 0 s (the inventory was stopped: no progress)")

@@ -168,13 +168,14 @@ def test_what_an_end_has_not_reported_again_is_not_said_to_be_of_now() -> None:
     assert goodput_text(over) == "9.00 Mb/s", "its ends only report their totals"
 
 
-def test_cpu_of_a_silent_host_is_not_that_of_now() -> None:
+def test_cpu_of_a_silent_host_stays_with_its_age() -> None:
     records = [counters(AXIS_START + second, user=40 * second) for second in range(3)]
     live = live_run(replace(PLAN, time=20), a=host("a", records))
     live.report("server", interval(0.5))
     shown, silent = sample_at(live.view(3.0)), sample_at(live.view(9.0))
     assert shown.hosts[0].busy is not None and shown.hosts[0].packets is not None
-    assert silent.hosts[0].busy is None and silent.hosts[0].packets is None
+    assert shown.hosts[0].age is None
+    assert silent.hosts[0].busy == shown.hosts[0].busy and silent.hosts[0].age == 7.0
 
 
 def test_bidirectional_run_on_one_host() -> None:

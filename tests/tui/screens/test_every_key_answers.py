@@ -20,7 +20,7 @@ def shown(screen: Screen) -> object:
 @pytest.mark.parametrize(
     ("view", "names"),
     [
-        ("1", ("host-next", "next", "timeline", "back", "copy", "fix")),
+        ("1", ("host-next", "next", "timeline", "back", "copy", "fix", "watch")),
         ("2", ("sort", "sort-reverse", "mark", "next-previous", "host-previous", "timeline")),
         ("4", ("open", "sort", "mark", "edit", "copy", "fix", "timeline")),
         ("5", ("copy", "next", "fix", "host-next", "timeline")),
@@ -42,3 +42,24 @@ async def test_a_key_that_does_nothing_here_says_so(view: str, names: tuple[str,
             await screen.press(KEYS_AND_VARIANTS[name].keys.split(",")[0])
             await screen.settle()
             assert shown(screen) != before, name
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (("1", "s"), "nothing to sort yet"),
+        (("2", "o"), "Idle queues are shown"),
+        (("5", "o"), "that changes nothing that is shown now"),
+        (("4", "n"), "no next finding"),
+        (("4", "N"), "no previous finding"),
+        (("1", *"+++++++"), "there is no further step"),
+    ],
+)
+async def test_a_key_without_effect_says_why_on_a_host_that_is_not_read(
+    keys: tuple[str, ...], words: str
+) -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.press(*keys)
+        await screen.settle()
+        messages = [one.message for one in screen.app._notifications]
+        assert any(words in message for message in messages), messages

@@ -22,6 +22,7 @@ from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathR
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import WAITING_FOR_DATA, PathTested, Stage
+from nictop.traffic.session import WaitEnded
 from nictop.tui.app import _greeting
 from nictop.tui.controllers.traffic import FinishedExperiment
 from nictop.tui.screens.live.bodies import DETAIL_CLASS
@@ -306,6 +307,7 @@ async def test_the_moment_that_a_search_jumps_to_is_not_blank() -> None:
 
 
 UNTESTED = "the path test did not end"
+NOT_COMPLETE = "inventory of vm1 not complete after 41 s"
 
 
 class ScriptedRun:
@@ -316,7 +318,7 @@ class ScriptedRun:
     def __init__(self, request: RunRequest, sessions: object, change: object = None) -> None:
         type(self).stages = asyncio.Queue()
 
-    async def run(self, emit: Callable[[Stage | PathTested], object]) -> None:
+    async def run(self, emit: Callable[[Stage | PathTested | WaitEnded], object]) -> None:
         while True:
             sentence = await self.stages.get()
             if sentence == UNTESTED:
@@ -329,6 +331,9 @@ class ScriptedRun:
                 continue
             if sentence.startswith("!"):
                 raise NictopError(sentence[1:], "install iperf3 there")
+            if sentence == NOT_COMPLETE:
+                emit(WaitEnded(sentence))
+                continue
             is_wait = sentence.startswith("waiting for vm")
             emit(Stage("waiting" if is_wait else "preparing", sentence))
 
@@ -359,12 +364,32 @@ async def test_an_attempt_that_was_followed_by_another_has_not_passed(
 
         for attempt, doing in enumerate(("lost", "SSH handshake (attempt 3)", "logging in")):
             shown = await shown_after(f"waiting for vm2: {doing}")
-            assert shown == [f"◌ waiting for vm2: {doing} {10 * attempt} s"]
+            of_all = " (all steps)" if attempt else ""
+            assert shown == [f"◌ waiting for vm2: {doing}{of_all} {10 * attempt} s"]
             now += 10
         assert await shown_after("checking iperf3 on both hosts") == [
-            "✓ waiting for vm2: logging in 30 s",
+            "✓ waiting for vm2: logging in (all steps) 30 s",
             "◌ checking iperf3 on both hosts 0 s",
         ]
+
+
+async def test_a_wait_that_ended_without_what_was_waited_for_is_not_checked_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """``✓ waiting for vm1: reading inventory`` stood above the test that failed without it."""
+    monkeypatch.setattr("nictop.traffic.session.RunSession", ScriptedRun)
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        traffic.start(RunRequest("vm1", "vm2"), self_test=True)
+        await screen.press("6")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        for sentence in ("waiting for vm1: reading inventory", NOT_COMPLETE, "checking iperf3"):
+            ScriptedRun.stages.put_nowait(sentence)
+        await wait_until(screen, lambda: traffic.sentence == "checking iperf3")
+        traffic.publish()
+        await screen.settle()
+        said = " ".join(" ".join(body(screen)).split())
+        assert f"▲ {NOT_COMPLETE}" in said and "✓" not in said, said
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])

@@ -114,7 +114,7 @@ REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
     # docs/first-problem.md
     "problem-devices-120x36": ((120, 36), 28.0, ()),
     "problem-finding-120x36": ((120, 36), 28.0, ("4", "down")),
-    "problem-fixed-120x36": ((120, 36), 40.0, ()),
+    "problem-fixed-120x36": ((120, 36), 38.0, ()),
     "problem-results-120x36": ((120, 36), 90.0, ("7",)),
 }
 """Size, seconds after the begin of the demo, keys."""

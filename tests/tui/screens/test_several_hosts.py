@@ -4,6 +4,7 @@ others."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import time
 from dataclasses import replace
@@ -234,6 +235,31 @@ async def test_a_source_that_breaks_is_a_host_that_failed() -> None:
         await wait_until(screen, lambda: "✖ vm2 failed" in hosts_line(screen))
         await receive_from(screen, hosts, "vm1", nics("ens300"))
         assert any("ens300" in line for line in screen.lines())
+
+
+@pytest.mark.parametrize("view", ["1", "5"])
+async def test_all_lines_of_a_screen_tell_the_same_seconds(
+    monkeypatch: pytest.MonkeyPatch, view: str
+) -> None:
+    """They are drawn one after the other, and each read the clock: ``2 s`` was above ``1 s``."""
+    async with screen_with_hosts("vm1", size=NARROW) as (screen, hosts):
+        await screen.press(view)
+        began = time.monotonic()
+        ticks = itertools.count()
+
+        def later() -> float:
+            return began + 30 + 1.3 * next(ticks)
+
+        monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", later)
+        hosts["vm1"].send(
+            SourceState("connecting"), SourceState("connecting", stage="login", target="root")
+        )
+        await wait_until(screen, lambda: "logging in, " in "\n".join(screen.drawn()))
+        for _ in range(3):
+            screen.nictop.hosts.count_down()
+            await screen.settle()
+            seconds = re.findall(r"(?:logging in, |log in .* )(\d+) s", "\n".join(screen.drawn()))
+            assert len(seconds) > 1 and len(set(seconds)) == 1, "\n".join(screen.drawn())
 
 
 async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down() -> None:

@@ -90,7 +90,7 @@ class LiveDrawing(FramedScreen):
             yield ConnectionsView(id=ConnectionsBody.name)
             yield QueueView(id=QueuesBody.name)
             yield CpuView(id=CpusBody.name)
-            yield FindingsView(here=self.nictop.here, id=FindingsBody.name)
+            yield FindingsView(here=self.nictop.drawn_here, id=FindingsBody.name)
         yield FilterLine(QueueView, QUEUE_FILTER_HINT, id=QueuesBody.filter_id)
         yield FilterLine(CpuView, CPU_FILTER_HINT, id=CpusBody.filter_id)
         yield ProcessorStrip(id="processors")
@@ -263,7 +263,7 @@ class LiveDrawing(FramedScreen):
     def _start_lines(self, host: HostSession, cells: int) -> Sequence[SpanLine]:
         return draw_host_start(
             host,
-            self.nictop.now(),
+            self.nictop.drawn_at(),
             self.nictop.hosts.interval,
             cells,
             labels=self.key_label,
@@ -289,7 +289,7 @@ class LiveDrawing(FramedScreen):
         """ifindex → what the filter looks at."""
         hosts, display = self.nictop.hosts.sessions, self.nictop.display
         snapshots = [display.snapshot(session) for session in hosts]
-        now, interval = self.nictop.now(), self.nictop.hosts.interval
+        now, interval = self.nictop.drawn_at(), self.nictop.hosts.interval
         self._nics.update(hosts, snapshots, display.diagnosis, now, interval, virtual=True)
         return {row.end.ifindex: row for row in self._nics.rows if row.end.host == self.host.name}
 
@@ -325,7 +325,7 @@ class LiveDrawing(FramedScreen):
     def _show_stale(self) -> None:
         """Values of a host that is not live are grey."""
         hosts = self.nictop.hosts
-        status = hosts.session.status(self.nictop.now(), hosts.interval)
+        status = hosts.session.status(self.nictop.drawn_at(), hosts.interval)
         stale = status not in ("live", "overloaded")
         if stale != self.has_class("-stale"):
             self.set_class(stale, "-stale")

@@ -25,7 +25,7 @@ from nictop.model.columns.guests import COLUMNS as GUEST_COLUMNS
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
-from nictop.model.guests.table import GuestRow, hosted_guests
+from nictop.model.guests.table import GuestRow, hosted_guests, why_guests_are_missing
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
@@ -190,7 +190,7 @@ class HostsScreen(FramedScreen):
         return pane.query_one(FilterLine)
 
     def _draw_time(self) -> DrawTime:
-        return DrawTime(self.nictop.here(), self.nictop.hosts.interval)
+        return DrawTime(self.nictop.drawn_here(), self.nictop.hosts.interval)
 
     def _draw_facts(self) -> None:
         host, view = self.query_one(HostTable).chosen, self.query_one("#host-facts", LineWidget)
@@ -271,9 +271,13 @@ class HostsScreen(FramedScreen):
         if host is None or self.refuses_recording():
             return
         guests = running_guests(self._guests_of_chosen())
-        complaint = f"no guest of {host.name} that runs can be watched"
         if guests:
             complaint = self.nictop.hosts.watch_guests(host.name, guests)
+        else:
+            why = why_guests_are_missing(self.nictop.display.snapshot(host))
+            complaint = f"no guest of {host.name} that runs can be watched"
+            if why is not None:
+                complaint = f"the guests of {host.name} are not known: {why}"
         self._show_complaint(self.glyphs.text(complaint))
 
     async def action_back(self) -> None:
@@ -288,12 +292,17 @@ class HostsScreen(FramedScreen):
     def action_options(self) -> None:
         """In turn: interfaces with a device, all of them, and the guests of the chosen host, if it
         has any."""
-        overview = self.query_one(OverviewPane)
+        overview, table = self.query_one(OverviewPane), self._table
+        before = table.lines
         if self._shows_guests or not (overview.virtual and self._guests_of_chosen()):
             overview.virtual = not overview.virtual and not self._shows_guests
             self._show_guests(False)
         else:
             self._show_guests(True)
+        if self._table is table and table.lines == before:
+            state = "shown" if overview.virtual else "hidden"
+            changes = "that changes nothing that is shown now"
+            self.nictop.notify(f"Virtual interfaces are {state}; {changes}.", "View")
 
     def action_guests(self) -> None:
         """The guests of the chosen host, or the interfaces again."""

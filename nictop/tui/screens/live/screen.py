@@ -26,6 +26,7 @@ from textual.widgets import ContentSwitcher
 
 from nictop.model.chain import Step
 from nictop.model.place import has_place
+from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
@@ -45,12 +46,13 @@ from nictop.tui.screens.live.bodies import (
 from nictop.tui.screens.live.drawing import LiveDrawing
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
+from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.table import DeviceTable
-from nictop.tui.widgets.devices.view import DevicesView, netdev_of
+from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
 from nictop.tui.widgets.findings.panel import FindingsPanel
 from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
@@ -58,6 +60,8 @@ COMMAND_ACTIONS = frozenset(
     ("copy", "fix", "show_fix", "show_change", "set_up", "show_set_up", "why_not")
 )
 """Actions of the keys that act on the fix that is shown, and on the NIC that is chosen."""
+MAX_MEASURABLE_LINKS = 20
+"""In the question which one is measured; others are selected on Devices."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
 WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
 """What a key does → title of the notice where it has nothing to act on."""
@@ -266,10 +270,17 @@ class LiveScreen(LiveDrawing):
         self.opener.open_job(ChangeJob(self.host.name, fix.title, subject, fix))
 
     @property
-    def chosen_link(self) -> Link | None:
-        """The selected interface of the shown host."""
-        row = self.query_one(DeviceTable).chosen
-        return None if row is None else row.link
+    def measurable_links(self) -> Sequence[Link]:
+        """What a measurement may be of: the selected interface, or that of the selected device;
+        several: it is not known which one is meant."""
+        row, snapshot = self.query_one(DeviceTable).chosen, self.host.snapshot
+        if snapshot is None:
+            return ()
+        of_row = () if row is None else netdevs_of(row, snapshot)
+        if of_row:
+            return of_row
+        devices = [link for link in snapshot.links.values() if not is_virtual(link)]
+        return devices[:MAX_MEASURABLE_LINKS]
 
     def action_set_up(self) -> None:
         """The NIC that is chosen, or that the chosen finding is about; of several of a PCI
@@ -302,6 +313,8 @@ class LiveScreen(LiveDrawing):
             return f"{name} has no network interfaces."
         if what in ("set_up", "open") and self.view == DevicesBody.name:
             return "Choose an interface first, by its line."
+        if what == "set_up" and self.query_one(FindingList).chosen is None:
+            return "No finding is chosen; choose an interface in Devices, by its line."
         if what == "set_up":
             return "The chosen finding is about no interface; choose one in Devices, by its line."
         if what == "open":
@@ -321,10 +334,18 @@ class LiveScreen(LiveDrawing):
         self.action_step(direction)
 
     def action_sort(self, step: int) -> None:
-        self.body.sorted_table.action_sort(step)
+        table = self.body.sorted_table
+        table.action_sort(step)
+        self._say_if_empty(table)
 
     def action_reverse(self) -> None:
-        self.body.sorted_table.action_reverse()
+        table = self.body.sorted_table
+        table.action_reverse()
+        self._say_if_empty(table)
+
+    def _say_if_empty(self, table: LineWidget) -> None:
+        if not table.lines:
+            self.nictop.notify("There is nothing to sort yet.", "Sort")
 
     @property
     def sorted_tables(self) -> Collection[str]:
@@ -335,10 +356,15 @@ class LiveScreen(LiveDrawing):
 
     def action_next(self, step: int) -> None:
         """A recording: in time; else the next finding of the list."""
-        if self.nictop.replay is None:
-            self.query_one(FindingList).action_move(step)
-        else:
+        if self.nictop.replay is not None:
             super().action_next(step)
+            return
+        listed = self.query_one(FindingList)
+        before = listed.index
+        listed.action_move(step)
+        if listed.index == before:
+            which = "next" if step > 0 else "previous"
+            self.nictop.notify(f"There is no {which} finding.", "Findings")
 
     # --------------------------------------------------------------------------------- view options
 
@@ -378,7 +404,14 @@ class LiveScreen(LiveDrawing):
     def _toggle_idle(self) -> None:
         view = self.query_one(QueueView)
         view.unfold = not view.unfold
+        self._draw_toggled(view, f"Idle queues {'are shown' if view.unfold else 'are folded'}")
+
+    def _draw_toggled(self, view: LineWidget, state: str) -> None:
+        """Say the state where it changes nothing that is drawn."""
+        before = view.lines
         self._draw()
+        if view.lines == before:
+            self.nictop.notify(f"{state}; that changes nothing that is shown now.", "View")
 
     async def _toggle_machine(self) -> None:
         """The probe reads the whole of /proc/interrupts only while it is shown."""
@@ -388,7 +421,8 @@ class LiveScreen(LiveDrawing):
         view = self.query_one(CpuView)
         view.machine = not view.machine
         await self.nictop.hosts.request(Request(machine=view.machine))
-        self._draw()
+        state = "All interrupts are shown" if view.machine else "Interrupts of the NIC are shown"
+        self._draw_toggled(view, state)
 
     def _finding_options(self) -> Sequence[MenuEntry]:
         view = self.query_one(FindingsView)

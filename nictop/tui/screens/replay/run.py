@@ -120,7 +120,7 @@ class RecordedRunScreen(RunPage):
 
     def _has_data(self) -> bool:
         view = self._run.view() if self._run is not None else None
-        return view is not None and bool(view.series)
+        return view is not None and view.is_measured
 
     def on_screen_resume(self) -> None:
         if self.is_open:
@@ -167,7 +167,7 @@ class RecordedRunScreen(RunPage):
         """What the run does at that moment, until something is measured."""
         if view is None:
             return (("stage", BEING_STARTED),)
-        if not view.stage or view.series:
+        if not view.stage or view.is_measured:
             return ()
         return (("stage", view.stage),)
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -85,7 +86,7 @@ def _outdated_texts(hosts: Iterable[HostSession]) -> Sequence[str]:
 
 def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
     """What the user can do when hosts that were read have no path."""
-    no_path = "No test path: no two hosts have unique addresses in the same subnet"
+    no_path = "No test path: no two hosts have an address in the same subnet"
     first, *others = hosts
     if all(is_same_namespace(first.snapshot, other.snapshot) for other in others):
         names = first_names([host.name for host in hosts])
@@ -97,9 +98,22 @@ def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
     if outdated:
         return (f"{no_path}, as they were read last.", *outdated)
     return (
-        f"{no_path}.",
-        "Across routers: nictop traffic CLIENT SERVER --client-address … --server-address …",
+        f"{no_path}.{_shared_addresses_text(hosts)}",
+        "Give both hosts an address in one subnet; or, if routers are between them: nictop traffic "
+        "CLIENT SERVER --client-address … --server-address …",
     )
+
+
+def _shared_addresses_text(hosts: Sequence[HostSession]) -> str:
+    """`` 10.0.2.15 does not count: more than one of them has it.``; "": there is no such
+    address."""
+    found = pairs([host.snapshot for host in hosts]).subnets
+    shared = list(dict.fromkeys(chain.from_iterable(subnet.duplicates for subnet in found)))
+    if not shared:
+        return ""
+    verb = "does" if len(shared) == 1 else "do"
+    which = "it" if len(shared) == 1 else "them"
+    return f" {first_names(shared)} {verb} not count: more than one host has {which}."
 
 
 class TrafficScreen(FramedScreen):
@@ -244,7 +258,7 @@ class TrafficScreen(FramedScreen):
 
     def _statuses_of(self, hosts: Sequence[HostSession]) -> str:
         """``vm1 (logging in, 4 s), vm2 (refused, retry in 2 s)``"""
-        now, interval = self.nictop.now(), self.nictop.hosts.interval
+        now, interval = self.nictop.drawn_at(), self.nictop.hosts.interval
         return first_names([f"{host.name} ({host.brief_text(now, interval)})" for host in hosts])
 
     def _check(self) -> None:

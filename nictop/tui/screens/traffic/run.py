@@ -47,6 +47,8 @@ KEY_IGNORED_SECONDS = 3.0
 
 def _done_stage(text: str, seconds: float, missing: str) -> RunStage:
     """`missing`: what of it was not done; "": all was."""
+    if missing and missing == text:  # a wait that has ended without what was waited for
+        return RunStage(text, seconds, "partly")
     if missing:
         return RunStage(f"{text.removesuffix(PATH_OF_CHECK)}: {missing}", seconds, "partly")
     return RunStage(text, seconds, "done")
@@ -198,6 +200,9 @@ class RunScreen(RunPage):
         last = last_result_text(traffic)
         if traffic.running:
             title = "Nothing is measured yet; the chart begins with the first data."
+            run_view = self.run_view()
+            if run_view is not None and run_view.plan.is_of_one_host and time_text(run_view):
+                title = "It has begun; the chart begins with the first full second."
             return RunWaiting(title, "", stages, [*traffic.typed, last])
         result = self._result_of_run
         if result is not None and result.failure is None and not traffic.trouble:
@@ -241,7 +246,9 @@ class RunScreen(RunPage):
         self.app.push_screen(StopScreen(question), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
-        if sure:
+        if sure and self._is_stopped:
+            self.nictop.notify("It is being ended.", "Test")
+        elif sure:
             self._is_stopped = True
             work: WorkType[None] = self.nictop.traffic.stop
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)

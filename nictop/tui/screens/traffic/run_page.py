@@ -353,7 +353,7 @@ class RunPage(FramedScreen):
             limits = result.limits
             texts += with_verdict_in_sight(result_sentences(result))
         texts += [("note", note) for note in self.notes()]
-        is_measured = run_view is not None and bool(run_view.series)
+        is_measured = run_view is not None and run_view.is_measured
         if not texts and is_measured:
             texts = [NOT_JUDGED_YET]
         lines = sentence_lines(texts, self.size.width - 2, glyphs=self.glyphs, limits=limits)

@@ -102,10 +102,12 @@ def _transactions_text(run_view: RunView) -> str:
 def time_text(run_view: RunView) -> str:
     """``7 of 20 s``; ``omitting, 2 s`` before the measured seconds; "" before the first byte. A run
     that takes longer, because its ends still report their totals, stays at ``20 of 20 s``."""
-    if run_view.seconds <= run_view.start or not run_view.series:
+    if run_view.seconds <= run_view.start:
         return ""
-    if run_view.plan.is_of_one_host:
+    if run_view.plan.is_of_one_host:  # it is measured from its begin on
         return f"{int(run_view.seconds)} s"
+    if not run_view.series:
+        return ""
     if run_view.seconds < 0:
         return f"omitting, {-run_view.seconds:.0f} s"
     planned = run_view.plan.span
@@ -131,7 +133,10 @@ def run_status(traffic: TrafficController) -> str:
     run_view = traffic.view()
     parts: list[str] = []
     if run_view is not None:
-        parts += filter(None, (goodput_text(run_view), time_text(run_view)))
+        rate, time = goodput_text(run_view), time_text(run_view)
+        if time and not rate:
+            rate = "measuring"
+        parts += filter(None, (rate, time))
         if run_view.incidents:
             parts.append(run_view.incidents[0].brief)
     return f"▶ {' '.join(parts) or 'test starting'}"

@@ -209,6 +209,8 @@ def _goodput_line(
     measured = point.main
     if measured is None:
         words = f"no result: {point.failed} of {len(point.runs)} runs failed"
+        if not point.failed:
+            words = "no figure to compare"
         return label, (drawn(words, frame.bar + frame.words, frame.glyphs), "bad")
     marks = bar_cells(measured, frame.top, frame.bar, glyphs=frame.glyphs)
     spans: list[Span] = [label, *_with_ceiling(marks, ceiling, frame)]

@@ -119,8 +119,8 @@ class RunChart(LineWidget):
 
     def _draw(self) -> None:
         run_view, (columns, rows) = self.shown, self._cells()
-        has_series = run_view is not None and bool(run_view.series)
-        if self._waiting is not None and not has_series:
+        is_measured = run_view is not None and run_view.is_measured
+        if self._waiting is not None and not is_measured:
             self._drawn_of = None
             self.show_lines(draw_waiting(self._waiting, columns, rows=rows, glyphs=self.glyphs))
             return

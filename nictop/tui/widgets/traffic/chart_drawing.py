@@ -29,6 +29,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.live.samples import values_of
+from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.charts.plot import (
@@ -216,10 +217,16 @@ def drawing_inputs(run_view: RunView, view: Viewport) -> tuple[object, ...]:
         None if run_view.series else run_view.stage,
         run_view.ceiling,
         run_view.result,
-        None if host is None else (host.host, host.series),
+        None if host is None else (host.host, host.series, _age_of(run_view, host)),
         [(flow.sender, flow.receiver, flow.points) for flow in run_view.flows],
         run_view.transactions,
     )
+
+
+def _age_of(run_view: RunView, host: HostLoad) -> int | None:
+    """Whole seconds since its CPUs were read; None: they are of now, or none was."""
+    age = run_view.age_of(host.series[-1]) if host.series else None
+    return None if age is None else int(age)
 
 
 def columns_of(
@@ -421,7 +428,7 @@ def _waiting_text(run_view: RunView) -> str:
     result = run_view.result
     if result is not None and result.failure is not None:
         return result.failure.sentence
-    if result is not None and run_view.plan.is_of_one_host:
+    if run_view.plan.is_of_one_host and (result is not None or run_view.is_measured):
         return NO_RATE
     return run_view.stage or "no data received"
 

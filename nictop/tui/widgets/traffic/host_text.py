@@ -55,6 +55,19 @@ def cpu_text(busy: Busy | None, *, is_mean: bool = False) -> Part:
     return ((label, "dim"), (f"{100 * busy.share:3.0f} %", "title"), (f" of {busy.cores}", "dim"))
 
 
+def age_text(host: HostSample) -> Part:
+    """That the host has sent nothing for so long, and its values are those of then; () of a host
+    whose values are of now."""
+    if host.age is None:
+        return ()
+    return ((f"no data for {units.whole_seconds(host.age)}", "warn"),)
+
+
+def of_then(host: HostSample, part: Part) -> Part:
+    """Without colours that say something of now, if its values are not of now."""
+    return part if host.age is None else [(text, "dim") for text, _ in part]
+
+
 def softirq_text(busy: Busy | None) -> Part:
     """Interrupts and softirqs: of all cores."""
     if busy is None or not busy.cores or not busy.split:
@@ -132,8 +145,9 @@ def network_parts(host: HostSample, values: RunSample, *, brief: bool = False) -
         if flow.flow.receiver == name and flow.arrival is not None:
             parts.append(datagram_text(flow.arrival, is_moment=is_moment))
     # beside means of the whole run it is of one moment
-    parts.append(carrying_text(host.carrying, brief=brief, is_last=not is_moment))
-    parts.append(packet_text(host.packets, is_moment=is_moment))
+    carrying = carrying_text(host.carrying, brief=brief, is_last=not is_moment)
+    parts.append(of_then(host, carrying))
+    parts.append(of_then(host, packet_text(host.packets, is_moment=is_moment)))
     return list(filter(None, parts)) or [()]
 
 

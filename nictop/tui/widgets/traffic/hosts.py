@@ -29,10 +29,12 @@ from nictop.tui.widgets.charts.stacked_chart import columns, draw_split
 from nictop.tui.widgets.traffic.host_text import (
     ROLE_STYLES,
     Part,
+    age_text,
     cpu_text,
     host_label,
     hottest_text,
     network_parts,
+    of_then,
     ready_text,
     softirq_text,
     split_text,
@@ -83,7 +85,8 @@ def _second_line(
     label, width = size
     lead: Span = (" " * min(label + 2, width // 4), "")
     room = width - cells(lead[0])
-    parts = [*_network(host, values, room, glyphs), _split(host.busy, room, glyphs)]
+    split = of_then(host, _split(host.busy, room, glyphs))
+    parts = [*_network(host, values, room, glyphs), split]
     if not any(parts):
         parts = [_not_measured(run_view)]
     return _fitting(lead, parts, width, glyphs)
@@ -108,7 +111,10 @@ def drawing_inputs(run_view: RunView, view: Viewport) -> tuple[object, ...]:
         flows.append((flow.sender, flow.receiver, flow.reports_of_sender))
         if run_view.plan.protocol == "udp":
             flows.append(flow.points)  # with the lost datagrams
-    hosts = [(load, run_view.nic_of(load)) for load in run_view.hosts]
+    hosts = []
+    for host in values_of(run_view, view.cursor).hosts:
+        age = None if host.age is None else int(host.age)
+        hosts.append((host.host, run_view.nic_of(host.host), age))
     return (view, sight_of(run_view, view), run_view.result, flows, hosts)
 
 
@@ -125,11 +131,13 @@ def _line(
     """The most informative numbers, and the CPU over time in the remaining cells. `size`: cells of
     label and line; `network`: there is no second line for those of the NIC."""
     label, width = size
+    brief = width < LONG_TEXT_CELLS
     parts = [
-        cpu_text(host.busy, is_mean=_is_mean(run_view, view)),
-        hottest_text(host.busy, brief=width < LONG_TEXT_CELLS),
-        softirq_text(host.busy),
-        steal_text(host.busy),
+        of_then(host, cpu_text(host.busy, is_mean=_is_mean(run_view, view))),
+        age_text(host),
+        of_then(host, hottest_text(host.busy, brief=brief)),
+        of_then(host, softirq_text(host.busy)),
+        of_then(host, steal_text(host.busy)),
         ready_text(host.host),
     ]
     if network:
@@ -167,9 +175,10 @@ def _block(
     chart = int(width * CHART_SHARE)
     network = _network(host, values, width - chart, glyphs)
     parts = [
-        cpu_text(host.busy, is_mean=_is_mean(run_view, view)),
-        hottest_text(host.busy),
-        steal_text(host.busy),
+        of_then(host, cpu_text(host.busy, is_mean=_is_mean(run_view, view))),
+        age_text(host),
+        of_then(host, hottest_text(host.busy)),
+        of_then(host, steal_text(host.busy)),
         ready_text(host.host),
     ]
     head = _fitting(lead, parts, width, glyphs)

@@ -142,7 +142,8 @@ def _cpu(run_view: RunView, view: Viewport, values: RunSample, shortness: int) -
     host = chosen_host(run_view, view)
     if host is None:
         return []
-    busy = {sample.host.host: sample.busy for sample in reversed(values.hosts)}.get(host.host)
+    of_host = {sample.host.host: sample for sample in reversed(values.hosts)}.get(host.host)
+    busy = None if of_host is None else of_host.busy
     name = "CPU"
     if shortness < 2:
         name = f"{_cpu_name(busy, view)} of {clean(host.host)}"
@@ -150,6 +151,9 @@ def _cpu(run_view: RunView, view: Viewport, values: RunSample, shortness: int) -
     if busy is None:
         return [*spans, (f"{units.UNKNOWN:>5}", "title")]
     share = f"{100 * cpu_share(busy, view.hottest):.0f} %"
+    if of_host is not None and of_host.age is not None:
+        old = f" {units.whole_seconds(of_host.age)} ago" if shortness < 2 else " then"
+        return [*spans, (f"{share:>5}{old}", "dim")]
     spans.append((f"{share:>5}", "title"))
     if shortness == 0 and not view.hottest:
         spans.append((f" of {count_noun(busy.cores, 'core')}", "dim"))

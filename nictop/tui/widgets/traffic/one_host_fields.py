@@ -7,6 +7,7 @@ Reads nothing. What a field has in common with that of a test is taken from `for
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
@@ -80,7 +81,10 @@ def choices(nics: Iterable[str]) -> tuple[str, ...]:
 def parse_expression(text: str) -> str:
     """Raises NictopError unless it is a regular expression."""
     try:
-        re.compile(text)
+        with warnings.catch_warnings():
+            # "[[a" may mean something else in a later Python: a warning on stderr is on the screen
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(text)
     except re.error as error:
         raise NictopError(f"figure: not a regular expression: {clean(str(error))}") from None
     return text

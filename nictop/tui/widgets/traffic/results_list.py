@@ -96,8 +96,10 @@ def _runs(row: ResultGroup) -> str:
 
 def _deciding(row: ResultGroup) -> Cell:
     figure = row.point.main
-    if figure is None:
+    if figure is None and row.point.failed == len(row.point.runs):
         return f"{UNICODE.critical} failed", "bad"
+    if figure is None:
+        return row.point.measures[0].text(None), "dim"
     return row.point.measures[0].text(figure.median), "title"
 
 

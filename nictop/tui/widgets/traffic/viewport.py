@@ -68,6 +68,8 @@ def sight_of(run_view: RunView, view: Viewport) -> VisibleRange:
     if view.span is None or view.span >= end - begin:
         return VisibleRange(begin, end - begin)
     newest = max((series[-1].time for series in run_view.series), default=begin)
+    if run_view.is_measured and not run_view.series:
+        newest = run_view.end
     last = max(newest, begin + view.span)
     if view.cursor is not None and view.cursor < last - view.span:
         last = max(view.cursor, begin) + 0.75 * view.span

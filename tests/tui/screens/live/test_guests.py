@@ -12,7 +12,7 @@ from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.guests.agent_facts import AgentFacts, AgentsTold, guest_key
 from nictop.model.snapshot import Snapshot
-from nictop.probe.records import Line
+from nictop.probe.records import Line, Unreadable
 from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.widgets.devices.guest_table import GuestTable
@@ -115,7 +115,7 @@ async def test_what_is_chosen_is_measured() -> None:
         guest = view.query_one(GuestPane).chosen
         assert guest is not None and guest.shown_link is not None
         assert view.measured == ("pve", guest.shown_link.name, guest.guest.name)
-        request = screen.app._measurement()
+        request = screen.app._measurement(view.measured)
         assert (request.client, request.guest) == ("pve", guest.guest.name)
         assert request.observers == ("vm2",) and request.test == "manual"
         await screen.press("e")
@@ -190,12 +190,27 @@ async def test_all_guests_that_run_are_watched() -> None:
             await screen.press("e", *3 * ["down"], "enter")
             names = list(screen.app.nictop.hosts.by_name)
             assert names == ["pve", "vm2", "pve/lxc:105", "pve/db1", "pve/web1"]
-        view = screen.app.screen
-        assert isinstance(view, HostsScreen)
-        await screen.press("down")
-        view.action_watch_guests()
+        none = replace(hypervisor_inventory(), guests=())
+        hosts["vm2"].send(Line(inventory=none))
+        await wait_until(screen, lambda: hosts["vm2"].is_drained)
+        await screen.press("down", "w")
         await screen.settle()
         assert "no guest of vm2 that runs can be watched" in "\n".join(screen.drawn())
+
+
+async def test_guests_that_are_not_read_are_not_none() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await screen.press("5", "w")
+        await screen.settle()
+        assert "the guests of pve are not known: not read yet" in "\n".join(screen.drawn())
+        hidden = {"guests": Unreadable("needs_root")}
+        hosts["pve"].send(
+            hello(), Line(inventory=replace(hypervisor_inventory(), guests=None, unreadable=hidden))
+        )
+        await wait_until(screen, lambda: hosts["pve"].is_drained)
+        await screen.press("w")
+        await screen.settle()
+        assert "the guests of pve are not known: needs root" in "\n".join(screen.drawn())
 
 
 async def test_a_guest_that_is_watched_by_its_number_is_not_watched_again() -> None:

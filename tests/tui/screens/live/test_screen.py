@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Bond, BondPort, Line, PciFunction, Queue, Request
 from nictop.rules import Diagnosis
+from nictop.traffic.plan.request import RunRequest
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.terminal import wants_ascii
@@ -692,3 +693,30 @@ async def test_this_host_for_real() -> None:
         await wait_until(
             screen, lambda: any("user" in line for line in screen.lines(ProcessorStrip))
         )
+
+
+@pytest.mark.parametrize("netdevs", [1, 2])
+async def test_a_measurement_takes_the_interface_of_the_selected_device_or_asks(
+    netdevs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the row of a PCI function selected, nothing but the CPUs was measured."""
+    started: list[RunRequest] = []
+    address = "0000:0b:00.0"
+    links = []
+    for number in range(netdevs):
+        links.append(link(3 + number, f"ens{number}", bus="pci", pci_address=address))
+    async with live_screen() as screen:
+        monkeypatch.setattr(screen.nictop.traffic, "start", started.append)
+        await screen.receive(
+            hello(), with_functions(inventory(*links), (pci_function(address),)), counters(1.0, {})
+        )
+        table = screen.app.screen.query_one(DeviceTable)
+        await screen.press("up")
+        while table.chosen is None or table.chosen.pci is None or table.chosen.link is not None:
+            await screen.press("up")
+        await screen.press("b")
+        if netdevs > 1:
+            assert not started and "Measure which NIC?" in "\n".join(screen.drawn())
+            await screen.press("down", "enter")
+        (request,) = started
+        assert (request.test, request.client_nic) == ("manual", links[-1].name)

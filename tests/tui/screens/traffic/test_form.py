@@ -515,6 +515,26 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
         assert "No test path" in words and "vm1, vm2 report the same boot ID: same machine" in words
 
 
+async def test_no_path_says_which_addresses_do_not_count_and_what_to_do() -> None:
+    """Two guests of QEMU's user network have one and the same address."""
+    async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):
+        for name, boot in (("vm1", "b1"), ("vm2", "b2")):
+            line = hello()
+            assert line.hello is not None
+            hosts[name].send(
+                replace(line, hello=replace(line.hello, boot_id=boot)), nic("ens3", "10.0.2.15")
+            )
+            hosts[name].send(counters(1.0, {2: (0, 0)}))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
+        await screen.press("6")
+        said = " ".join(" ".join(screen.drawn()).split())
+        assert "no two hosts have an address in the same subnet." in said
+        assert "10.0.2.15 does not count: more than one host has it." in said
+        assert "Give both hosts an address in one subnet" in said
+
+
 async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> None:
     """Its addresses may have been set after they were read: no sentence says more than that."""
     async with screen_with_hosts("vm1", "vm2", size=WIDE) as (screen, hosts):

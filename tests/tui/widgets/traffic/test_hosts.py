@@ -19,6 +19,7 @@ from nictop.traffic.results.host_load import Busy, CarryingQueue, HostLoad, Pack
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.charts.plot import Box, Canvas
 from nictop.tui.widgets.charts.stacked_chart import columns, draw_split, shares, stack_cells
+from nictop.tui.widgets.traffic.chart_drawing import draw_run
 from nictop.tui.widgets.traffic.host_text import (
     carrying_text,
     datagram_text,
@@ -109,6 +110,19 @@ def test_cpu_time_that_is_not_measured_yet_is_not_said_to_be_unsupported() -> No
     for rows in (2, 4, 10):
         lines = text(draw_hosts(run_view(flow(steady(1e9)), hosts=hosts), Viewport(), 120, rows))
         assert "CPU –" in lines[0] and "n/a" not in "".join(lines), rows
+
+
+@pytest.mark.parametrize("rows", [2, 4, 10])
+def test_what_a_silent_host_has_sent_stays_with_its_age(rows: int) -> None:
+    """In the middle of a test ``CPU – … not measured yet`` stood where ``CPU 86 %`` had been."""
+    shown = run_view(flow(steady(1e9)))
+    silent = replace(altered(shown, plan=replace(shown.plan, time=20)), seconds=15.4)
+    lines = draw_hosts(silent, Viewport(), 120, rows)
+    assert "CPU  25 % of 4  no data for 5 s" in text(lines)[0]
+    assert styles(lines, " 25 %") == {"dim"} and styles(lines, "no data") == {"warn"}
+    assert "not measured" not in "".join(text(lines))
+    chart = text(draw_run(silent, Viewport(), 120, 20))
+    assert "50 % 5 s ago" in chart[0]
 
 
 def test_a_host_of_which_nothing_was_measured_yet_has_no_empty_line() -> None:

@@ -59,6 +59,10 @@ def test_a_command_is_that_of_the_command_line(words: dict[str, str]) -> None:
     assert typed(request) == request and request.observers == ("pve",)
 
 
+def test_an_expression_that_python_only_warns_of_is_taken_in_silence() -> None:
+    assert command(value_pattern="t[[you]")[1] == {}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
