@@ -94,20 +94,21 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
 
 
 def host_orders(hosts: Sequence[HostFacts], name: str) -> Iterator[Sequence[HostFacts]]:
-    """The hosts with that of a finding first, and then with it last: of a fault that two hosts have
-    in the same way, a rule reports one of them by their order, and it is not known which order the
-    finding is from."""
+    """As `diagnose` orders them, then with the host of a finding first, and last: of a fault that
+    two hosts have in the same way, a rule reports one of them by their order, and `fix` may be
+    asked for either."""
     own = [host for host in hosts if host.name == name]
     others = [host for host in hosts if host.name != name]
-    yield (*own, *others)
+    yield sorted(hosts, key=lambda host: host.name)
     if others:
+        yield (*own, *others)
         yield (*others, *own)
 
 
 def diagnose_tracked(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:
     """(The result of the rules, whether any of them has read counters for that)."""
     known = [_tracked(host) for host in hosts]
-    diagnosis = diagnose([host for _, host in known], rules)
+    diagnosis = diagnose([host for _, host in known], rules, in_order=True)
     return diagnosis, any(tracker.counters_read for tracker in chain.from_iterable(known))
 
 

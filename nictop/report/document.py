@@ -154,6 +154,17 @@ class RunCharts:
 
 
 @dataclass(frozen=True)
+class BarCost:
+    """What one host paid for a set-up."""
+
+    host: str
+    """With its role."""
+    value: float
+    text: str
+    """With its unit."""
+
+
+@dataclass(frozen=True)
 class Bar:
     """One set-up in a chart."""
 
@@ -166,6 +177,8 @@ class Bar:
     """The value of every run."""
     text: str = ""
     """The value with its unit; "": bits per second."""
+    costs: tuple[BarCost, ...] = ()
+    """Of the hosts whose cost is known."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +189,8 @@ class BarChart:
     title: str
     ceiling: float | None = None
     """Bits per second; None: not drawn."""
+    cost_title: str = ""
+    """What `Bar.costs` are."""
 
 
 @dataclass(frozen=True)

@@ -411,9 +411,13 @@ class Diagnosis:
     """Of an earlier diagnosis, which this one could not check again (`rules.unchecked`)."""
 
 
-def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) -> Diagnosis:
-    """Evaluate every rule (default: all) for the hosts whose inventory is known."""
-    steps = diagnosis_steps(hosts, rules)
+def diagnose(
+    hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None, *, in_order: bool = False
+) -> Diagnosis:
+    """Evaluate every rule (default: all) for the hosts whose inventory is known. `in_order`: hosts
+    are compared in the given order instead of by name: of a fault that two hosts have in the same
+    way, a rule reports one of them by it."""
+    steps = diagnosis_steps(hosts, rules, in_order=in_order)
     while True:
         try:
             next(steps)
@@ -423,17 +427,17 @@ def diagnose(hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None) ->
 
 
 def diagnosis_steps(
-    hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None
+    hosts: Iterable[HostFacts], rules: Iterable[Rule] | None = None, *, in_order: bool = False
 ) -> Generator[None, None, Diagnosis]:
     """`diagnose` in steps: yields after each attempt of each rule for each host; the return value
     of the generator is the diagnosis."""
     known = tuple(host for host in hosts if has_platform(host.snapshot))
-    by_name = _by_name(known)
+    ordered = known if in_order else _by_name(known)
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
     for rule in chosen:
-        groups = (by_name,) if rule.compares_hosts else tuple((host,) for host in known)
+        groups = (ordered,) if rule.compares_hosts else tuple((host,) for host in known)
         for group in groups:
             outcomes: Iterable[Finding | Skipped | None] | None = _known_outcomes(rule, group)
             if outcomes is None:
@@ -447,7 +451,7 @@ def diagnosis_steps(
                     yield
             yield
     remaining = _without_consequences(findings)
-    remaining = yield from _with_marks(remaining, known)
+    remaining = yield from _with_marks(remaining, ordered)
     places = {rule.name: place for place, rule in enumerate(chosen)}
 
     def rank(finding: Finding) -> tuple[int, str, int, str]:
@@ -474,10 +478,7 @@ def _with_marks(
     snapshots = [host.snapshot for host in hosts]
     found = with_marks(findings, snapshots)
     rules = {finding.rule for finding in found if finding.outdated}
-    before = [
-        as_read(host) if host.snapshot.unread_event is not None else host
-        for host in _by_name(hosts)
-    ]
+    before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
     for name in rules:
         rule = RULES[name]

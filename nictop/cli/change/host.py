@@ -55,7 +55,7 @@ def one_finding(
     others = [session.facts for session in beside]
     of_rule: list[Finding] = []
     for hosts in host_orders([host.facts, *others], host.name):
-        diagnosis = diagnose(hosts)
+        diagnosis = diagnose(hosts, in_order=True)
         of_host = [finding for finding in diagnosis.findings if finding.host == host.name]
         of_rule = [finding for finding in of_host if finding.rule == rule]
         if of_rule:

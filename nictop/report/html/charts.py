@@ -14,7 +14,7 @@ from typing import TypeGuard
 
 from nictop.model.text import units
 from nictop.probe.light_dataclasses import dataclass
-from nictop.report.document import Bar
+from nictop.report.document import Bar, BarChart
 from nictop.report.html.elements import LINE_END, Html, element, join_html
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, Result
@@ -29,6 +29,9 @@ MAX_STEP_GAP = 0.5
 """Units of the chart between two intervals that are drawn as connected."""
 MAX_CHART_POINTS = 2000
 BAR_LABEL_WIDTH, BAR_VALUE_WIDTH, BAR_HEIGHT, BAR_GAP = 130.0, 86.0, 16.0, 10.0
+COST_TEXT_WIDTH, COST_HEIGHT, COST_LINE = 230.0, 14.0, 3.0
+"""Below a bar: a line for each host, with its cost and its name at the right."""
+MAX_COST_TEXT_CHARS = 36
 MAX_BAR_LABEL_CHARS = 22
 """Longer labels of bars are shortened; the table has all of them."""
 
@@ -227,64 +230,107 @@ def _ceiling_legend(ceiling: float | None, drawn: float | None) -> Iterator[str]
 # --------------------------------------------------------------------------------------------- bars
 
 
-def bar_chart(bars: Sequence[Bar], title: str, ceiling: float | None = None) -> Html:
-    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run. ""
-    without positive values."""
+@dataclass(frozen=True)
+class BarScale:
+    """Value → where its bar ends."""
+
+    max_value: float
+    max_cost: float
+    """0: no bar has a cost."""
+
+    @property
+    def room(self) -> float:
+        return CHART_WIDTH - BAR_LABEL_WIDTH - self.text_width
+
+    @property
+    def text_width(self) -> float:
+        return COST_TEXT_WIDTH if self.max_cost else BAR_VALUE_WIDTH
+
+    def end(self, value: float) -> float:
+        return round(BAR_LABEL_WIDTH + max(0.0, value) / self.max_value * self.room, 1)
+
+    def cost_width(self, cost: float) -> float:
+        return round(max(0.5, max(0.0, cost) / self.max_cost * self.room), 1)
+
+
+def bar_chart(drawing: BarChart) -> Html:
+    """A bar for each set-up, a line from its lowest to its highest run, a dot for each run, below
+    it what each host paid. "" without positive values."""
+    bars = drawing.bars
     highest = max(chain.from_iterable(map(_drawn_values, bars)), default=0.0)
     if highest <= 0:
         return Html("")
-    drawn = drawn_ceiling(ceiling, highest)
-    max_value = max(highest, drawn or 0.0)
-    height = len(bars) * (BAR_HEIGHT + BAR_GAP) + BAR_GAP
+    ceiling = drawn_ceiling(drawing.ceiling, highest)
+    costs = [cost.value for bar in bars for cost in bar.costs if is_number(cost.value)]
+    scale = BarScale(max(highest, ceiling or 0.0), max(0.0, *costs, 0.0))
     parts: list[Html] = []
-    for number, bar in enumerate(bars):
-        parts += _bar(bar, BAR_GAP + number * (BAR_HEIGHT + BAR_GAP), max_value)
-    if drawn is not None:
-        x = _bar_end(drawn, max_value)
-        parts.append(element("line", x1=x, y1=2, x2=x, y2=height - 2, class_="ceiling"))
-    legend = ["bar: median; line: min to max; dots: runs", *_ceiling_legend(None, drawn)]
-    return figure(parts, height, title, legend)
+    top = BAR_GAP
+    for bar in bars:
+        parts += _bar(bar, top, scale)
+        top += BAR_HEIGHT
+        if scale.max_cost:
+            parts += _costs(bar, top, scale)
+            top += len(bar.costs) * COST_HEIGHT
+        top += BAR_GAP
+    if ceiling is not None:
+        x = scale.end(ceiling)
+        parts.append(element("line", x1=x, y1=2, x2=x, y2=top - 2, class_="ceiling"))
+    legend = ["bar: median; line: min to max; dots: runs", *_ceiling_legend(None, ceiling)]
+    if scale.max_cost:
+        legend.append(f"line below: {drawing.cost_title}")
+    return figure(parts, top, drawing.title, legend)
 
 
 def _drawn_values(bar: Bar) -> Iterator[float]:
     return filter(is_number, (bar.value, bar.high, *bar.each))
 
 
-def _bar_end(value: float, max_value: float) -> float:
-    room = CHART_WIDTH - BAR_LABEL_WIDTH - BAR_VALUE_WIDTH
-    return round(BAR_LABEL_WIDTH + max(0.0, value) / max_value * room, 1)
+def _costs(bar: Bar, top: float, scale: BarScale) -> Iterator[Html]:
+    for number, cost in enumerate(bar.costs):
+        middle = top + (number + 0.5) * COST_HEIGHT
+        if is_number(cost.value):
+            yield element(
+                "rect",
+                x=BAR_LABEL_WIDTH,
+                y=round(middle - COST_LINE / 2, 1),
+                width=scale.cost_width(cost.value),
+                height=COST_LINE,
+                class_="cost",
+            )
+        text = shortenlabel(f"{cost.text} {cost.host}", MAX_COST_TEXT_CHARS)
+        yield label(text, CHART_WIDTH - 2, middle + 4, "end")
 
 
-def _bar(bar: Bar, top: float, max_value: float) -> Iterator[Html]:
+def _bar(bar: Bar, top: float, scale: BarScale) -> Iterator[Html]:
     middle = top + BAR_HEIGHT / 2
     yield label(shortenlabel(bar.label), BAR_LABEL_WIDTH - 6, middle + 4, "end", "value")
     if not is_number(bar.value):
         yield label("no run completed", BAR_LABEL_WIDTH, middle + 4)
         return
-    width = max(0.5, _bar_end(bar.value, max_value) - BAR_LABEL_WIDTH)
+    width = max(0.5, scale.end(bar.value) - BAR_LABEL_WIDTH)
     yield element("rect", x=BAR_LABEL_WIDTH, y=top, width=width, height=BAR_HEIGHT, class_="bar")
-    yield from _spread_line(bar, middle, max_value)
+    yield from _spread_line(bar, middle, scale)
     if len(bar.each) > 1:
         for value in filter(is_number, bar.each):
-            yield element("circle", cx=_bar_end(value, max_value), cy=middle, r=2, class_="dot")
+            yield element("circle", cx=scale.end(value), cy=middle, r=2, class_="dot")
     text = bar.text or units.bits_per_second(bar.value)
     yield label(text, CHART_WIDTH - 2, middle + 4, "end", "value")
 
 
-def _spread_line(bar: Bar, middle: float, max_value: float) -> Iterator[Html]:
+def _spread_line(bar: Bar, middle: float, scale: BarScale) -> Iterator[Html]:
     """From the lowest run to the highest, with a mark at both ends."""
     low, high = bar.low, bar.high
     if not is_number(low) or not is_number(high) or low >= high:
         return
-    x1, x2 = _bar_end(low, max_value), _bar_end(high, max_value)
+    x1, x2 = scale.end(low), scale.end(high)
     marks = f"M{x1:g} {middle - 4:g}v8M{x2:g} {middle - 4:g}v8"
     yield element("path", d=f"M{x1:g} {middle:g}H{x2:g}{marks}", class_="spread")
 
 
-def shortenlabel(label: str) -> str:
-    if len(label) <= MAX_BAR_LABEL_CHARS:
+def shortenlabel(label: str, most: int = MAX_BAR_LABEL_CHARS) -> str:
+    if len(label) <= most:
         return label
-    return label[: MAX_BAR_LABEL_CHARS - 1] + "…"
+    return label[: most - 1] + "…"
 
 
 # -------------------------------------------------------------------------------------------- parts

@@ -258,7 +258,7 @@ def run_charts_html(charts: RunCharts, level: int) -> Iterator[Html]:
 
 
 def bar_chart_html(chart: BarChart, level: int) -> Iterator[Html]:
-    yield bar_chart(chart.bars, chart.title, chart.ceiling)
+    yield bar_chart(chart)
 
 
 def place_html(drawing: PlaceDrawing, level: int) -> Iterator[Html]:

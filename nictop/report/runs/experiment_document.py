@@ -16,6 +16,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.report.document import (
     Bar,
     BarChart,
+    BarCost,
     Block,
     Fact,
     Facts,
@@ -42,7 +43,14 @@ from nictop.report.runs.run_document import (
     run_page_blocks,
     sentence_fact,
 )
-from nictop.report.runs.sentences import KIND_LABELS, Kind, ResultSentence, result_sentences
+from nictop.report.runs.sentences import (
+    KIND_LABELS,
+    Kind,
+    ResultSentence,
+    cost_value_text,
+    host_role_text,
+    result_sentences,
+)
 from nictop.report.text_table import aligned_table, max_line_width
 from nictop.traffic.results.selection import StoredRun
 
@@ -117,7 +125,8 @@ def experiment_page_blocks(runs: Sequence[StoredRun]) -> tuple[Block, ...]:
 
 
 def numbered_run(run: StoredRun) -> Section:
-    name = " ".join(filter(None, (run.group, run.variable, run.value)))
+    group = run.group if run.group != run.value else ""
+    name = " ".join(filter(None, (group, run.variable, run.value)))
     title = f"Run {run.number}"
     if name:
         title += f": {name}"
@@ -201,7 +210,8 @@ def bars_of(points: Sequence[SetUpPoint], runs: Sequence[StoredRun]) -> BarChart
     ceiling = None
     if measure.name == "goodput":
         ceiling = common_ceiling(runs)
-    return BarChart(tuple(map(bar_of, points)), title, ceiling)
+    bars = tuple(map(bar_of, points))
+    return BarChart(bars, title, ceiling, cost_note(points).removeprefix("CPU: "))
 
 
 def bar_of(point: SetUpPoint) -> Bar:
@@ -210,7 +220,17 @@ def bar_of(point: SetUpPoint) -> Bar:
     if known is None:
         return Bar(label, None, text=marked(measure.text(None), point))
     text = marked(measure.text(known.median), point)
-    return Bar(label, known.median, known.lowest, known.highest, known.values, text)
+    costs = tuple(costs_of(point))
+    return Bar(label, known.median, known.lowest, known.highest, known.values, text, costs)
+
+
+def costs_of(point: SetUpPoint) -> Iterator[BarCost]:
+    """The median of each host that has one."""
+    unit = "" if point.cost_unit == "transaction" else " cores"
+    for role, host, cost in point.costs:
+        if cost is not None:
+            text = f"{cost_value_text(cost.median, point.cost_unit)}{unit}"
+            yield BarCost(host_role_text(role, host), cost.median, text)
 
 
 def marked(figure: str, point: SetUpPoint) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.probe.traffic.builtin.latency_buckets import bucket_of
-from nictop.report.document import Bar
+from nictop.report.document import Bar, BarChart, BarCost
 from nictop.report.html.charts import (
     BAR_LABEL_WIDTH,
     BAR_VALUE_WIDTH,
@@ -244,9 +244,8 @@ def test_any_latencies_draw_within_the_chart(
 
 
 def test_bars_are_as_long_as_their_values() -> None:
-    chart = bar_chart(
-        [Bar("A", 2e9, 1e9, 4e9, (1e9, 2e9, 4e9)), Bar("B", 4e9), Bar("C", None)], "goodput", 8e9
-    )
+    bars = (Bar("A", 2e9, 1e9, 4e9, (1e9, 2e9, 4e9)), Bar("B", 4e9), Bar("C", None))
+    chart = bar_chart(BarChart(bars, "goodput", 8e9))
     first, second = shapes(chart, "bar")
     assert float(second.get("width", "")) == pytest.approx(
         2 * float(first.get("width", "")), abs=0.1
@@ -266,13 +265,26 @@ def test_bars_are_as_long_as_their_values() -> None:
 def test_any_bars_draw_within_the_chart(
     rows: list[tuple[str, float | None, float]], ceiling: float | None
 ) -> None:
-    chart = bar_chart(
-        [Bar(label, value, other, value, (other, other)) for label, value, other in rows],
-        "any",
-        ceiling,
+    bars = tuple(
+        Bar(label, value, other, value, (other, other), costs=(BarCost(label, other, label),))
+        for label, value, other in rows
     )
-    for one in shapes(chart, "bar") if chart else ():
-        assert 0 <= float(one.get("width", "")) <= CHART_WIDTH - BAR_LABEL_WIDTH
+    chart = bar_chart(BarChart(bars, "any", ceiling))
+    for name in ("bar", "cost"):
+        for one in shapes(chart, name) if chart else ():
+            assert 0 <= float(one.get("width", "")) <= CHART_WIDTH - BAR_LABEL_WIDTH
+
+
+def test_below_each_bar_is_what_its_hosts_paid() -> None:
+    costs = BarCost("client vm1", 0.5, "0.50 cores"), BarCost("server vm2", 1.0, "1.00 cores")
+    bars = Bar("4K", 1e6, costs=costs), Bar("16K", None)
+    chart = bar_chart(BarChart(bars, "read bandwidth", cost_title="cores that were busy"))
+    first, second = (float(one.get("width", "")) for one in shapes(chart, "cost"))
+    assert second == pytest.approx(2 * first, abs=0.2)
+    assert "0.50 cores client vm1" in chart and "1.00 cores server vm2" in chart
+    assert "line below: cores that were busy" in chart
+    without = bar_chart(BarChart((Bar("4K", 1e6),), "read bandwidth", cost_title="unused"))
+    assert not shapes(without, "cost") and "unused" not in without
 
 
 @given(st.floats(min_value=0, max_value=1e18))

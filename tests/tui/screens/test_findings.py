@@ -252,6 +252,7 @@ async def test_a_finding_that_is_gone_stays_dim_for_30_seconds(
         assert screen.lines(FindingPage)[0].startswith(" ✓ no longer found  ens1:")
         assert screen.app.screen.check_action("fix", ()) is False
         now[0] += 31.0
+        screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
         await screen.show_diagnosis(
             replace(rest, findings=(replace(rest.findings[0], why="now 2/s"),))
         )
@@ -426,10 +427,12 @@ async def test_resolved_findings_are_folded_at_the_end_of_the_list(
     async with live_screen(NARROW) as screen:
         await show(screen, finding(subject="ens1", severity="critical"), finding(subject="ens2"))
         now[0] += 31.0
+        screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
         await screen.receive(counters(2.0, {2: (0, 0)}))  # while another view is shown
         rest = Diagnosis((finding(subject="ens2"),), ())
         for seconds in (1.0, 31.0):
             now[0] += seconds
+            screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
             screen.nictop.diagnosis.publish(
                 replace(rest, findings=(replace(rest.findings[0], why=str(now)),))
             )
@@ -477,6 +480,7 @@ async def test_no_key_is_for_another_finding_than_the_one_that_was_resolved(
         await screen.press("4", "down", "up")
         for seconds in (1.0, 31.0, 1.0):
             now[0] += seconds
+            screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
             changed = replace(second, why=str(now[0]))
             screen.nictop.diagnosis.publish(Diagnosis((changed,), ()))
             await screen.settle()
@@ -778,6 +782,7 @@ async def test_a_silent_host_on_a_tiny_terminal_is_not_laid_out_again_and_again(
         await diagnosed(screen, lines_of_case("profiles", "profile_is_generated", 3))
         await screen.pilot.resize_terminal(3, 3)
         now[0] += 10.0
+        screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
         screen.nictop.hosts.count_down()
         await screen.press("4", "enter", "escape")
 
