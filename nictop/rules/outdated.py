@@ -14,7 +14,7 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
 
-BEING_CHECKED_AGAIN = "being checked again"
+MAY_HAVE_CHANGED = "may have changed"
 NOT_OF_LINKS = "CPU "
 """Beginning of subjects that no event of a link is about."""
 
@@ -23,13 +23,13 @@ def marked(finding: Finding) -> Finding:
     """The finding, which says it: not at the end, where it would be cut."""
     if finding.outdated:
         return finding
-    return replace(finding, title=f"{BEING_CHECKED_AGAIN}: {finding.title}", outdated=True)
+    return replace(finding, title=f"{MAY_HAVE_CHANGED}: {finding.title}", outdated=True)
 
 
 def without_mark(finding: Finding) -> Finding:
     if not finding.outdated:
         return finding
-    title = finding.title.removeprefix(f"{BEING_CHECKED_AGAIN}: ")
+    title = finding.title.removeprefix(f"{MAY_HAVE_CHANGED}: ")
     return replace(finding, title=title, outdated=False)
 
 

@@ -18,7 +18,7 @@ BOND = link(5, "bond0", kind="bond")
 PORT = link(6, "ens256", bus="pci", master=5)
 LOST = change(2, "ens192", carrier=False, time=9.0)
 RULE = "vf_has_no_carrier"
-MARK = "being checked again: "
+MARK = "may have changed: "
 
 
 def host(*events: Line) -> Snapshot:

@@ -17,7 +17,7 @@ from nictop.model.snapshot import ARPHRD_INFINIBAND
 from nictop.model.text.terminal import is_clean
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import Command, command, shell_quote
+from nictop.rules.fixes.commands import Command, command, shell_quote, with_undo
 from nictop.rules.host import HostFacts
 
 ADDRESS_PLACEHOLDER = "<ADDRESS/PREFIX>"
@@ -50,6 +50,13 @@ def modify(host: HostFacts, profile: Profile, *settings: str) -> Command:
 
 def bring_up(host: HostFacts, profile: Profile) -> Command:
     return command("nmcli", "con", "up", *profile_arguments(host, profile))
+
+
+def set_link_up(link: Link) -> Fix:
+    """Of a NIC that somebody set down: NetworkManager waits for it."""
+    up, down = with_undo(("ip", "link", "set", "dev", link.name), "up", "down")
+    note = "NetworkManager then activates the profile."
+    return Fix("here", "Bring it up", (up,), False, (down,), note)
 
 
 def global_addresses(link: Link, family: str = "ipv4") -> tuple[Address, ...]:

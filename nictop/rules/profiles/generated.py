@@ -29,6 +29,7 @@ from nictop.rules.fixes.profiles import (
     profile_evidence,
     quoted_name,
     rename,
+    set_link_up,
     static_settings,
 )
 from nictop.rules.host import HostFacts
@@ -40,7 +41,7 @@ from nictop.rules.profiles.nics import (
     state_evidence,
 )
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import is_up, link_finding
 
 GENERATED_NAME = pattern(r"Wired connection \d{1,4}")
 TEMPORARY = (
@@ -72,10 +73,10 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     Detected by the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark
     devices configured outside NetworkManager), never by its name. Critical: the NIC has no address,
     and DHCP timed out or failed, also while it is retried. Warning: the NIC works, or DHCP is in
-    progress for the first time. Info: the NIC has no carrier, or is a virtual function without an
-    address whose physical function is on this host: it is not assigned to a guest yet, and is
-    reported once per port. Not reported: NICs with one of your profiles active, and NICs that were
-    disconnected manually.
+    progress for the first time. Info: the NIC is down or has no carrier, or is a virtual function
+    without an address whose physical function is on this host: it is not assigned to a guest yet,
+    and is reported once per port. Not reported: NICs with one of your profiles active, and NICs
+    that were disconnected manually.
 
     Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of
     your own takes precedence (the generated one has autoconnect-priority -999), but is used only
@@ -130,6 +131,8 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
     fixes = [rename(host, link, profile, static=static)]
     effect = _nmcli_effect(host, link)
     why = f"{effect} This profile is in memory only (lost on reboot) and uses DHCP."
+    if not is_up(link):
+        fixes.insert(0, set_link_up(link))
     if active is not None and active.external:
         severity = "warning"
         title = f"configured externally; auto-generated profile {quoted_name(profile.id)}"
@@ -186,7 +189,8 @@ def _state(
     """(severity, title). `has_failed`: the last activation ended without an address."""
     name = quoted_name(profile.id)
     if device.state == UNAVAILABLE:
-        return "info", f"no carrier; auto-generated profile {name}"
+        why = "no carrier" if is_up(link) else "down"
+        return "info", f"{why}; auto-generated profile {name}"
     if device.state == ACTIVATED:
         if global_addresses(link) or profile.ipv4.method != "auto":
             return "warning", f"uses the auto-generated profile {name}"

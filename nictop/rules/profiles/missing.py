@@ -20,6 +20,7 @@ from nictop.model.managers.profile_match import (
     is_disconnected_by_user,
     is_generated_default,
 )
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, with_undo
@@ -31,6 +32,7 @@ from nictop.rules.fixes.profiles import (
     other_profiles,
     profile_evidence,
     quoted_name,
+    set_link_up,
 )
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.link.carrier_causes import NIC_FAULTS, plug_in_fixes
@@ -436,15 +438,11 @@ def _profile_of_down_link(
 
 def _bring_up_fix(host: HostFacts, link: Link, profile: Profile, *, is_active: bool) -> Fix:
     """NetworkManager activates a profile that waits by itself."""
-    up, down = with_undo(("ip", "link", "set", "dev", link.name), "up", "down")
-    if is_active:
-        title, changes = (
-            "Bring it up, and activate the profile again",
-            (up, bring_up(host, profile)),
-        )
-        return Fix("here", title, changes, False, (down,))
-    note = "NetworkManager then activates the profile."
-    return Fix("here", "Bring it up", (up,), False, (down,), note)
+    fix = set_link_up(link)
+    if not is_active:
+        return fix
+    title = "Bring it up, and activate the profile again"
+    return replace(fix, title=title, commands=(*fix.commands, bring_up(host, profile)), note="")
 
 
 def _without_carrier(

@@ -46,6 +46,9 @@ class DiagnosisScheduler:
         """`result` is another one."""
         self._diagnosed: tuple[ref[Snapshot], ...] = ()
         """Weak: an inventory of a large host takes 30 MB, and it may have a newer one."""
+        self._left: tuple[ref[Snapshot], ...] = ()
+        """Snapshots of the time that was left (`forget`): they stay until the hosts are read at the
+        other time."""
         self._inventories: dict[str, ref[Inventory]] = {}
         """Host → the inventory of the last diagnosis."""
         self._events: dict[str, Outdated | None] = {}
@@ -68,6 +71,7 @@ class DiagnosisScheduler:
     def forget(self) -> None:
         """The findings are those of another time: nothing is known until the next diagnosis."""
         self._forgotten += 1
+        self._left = _references(self._known())
         self._diagnosed, self._inventories, self._events = (), {}, {}
         self.publish(None)
 
@@ -124,7 +128,7 @@ class DiagnosisScheduler:
         run, or were run on the same."""
         if not self._idle.is_set():
             return
-        if _references(self._known()) == self._diagnosed:
+        if _references(self._known()) in (self._diagnosed, self._left):
             self._start_after(DIAGNOSIS_SECONDS)
             return
         self._idle.clear()
@@ -147,7 +151,7 @@ class DiagnosisScheduler:
         try:
             known = self._known()
             snapshots = _references(known)
-            if snapshots != self._diagnosed:
+            if snapshots not in (self._diagnosed, self._left):
                 took = await self._diagnose_hosts(known, snapshots)
         finally:
             self._idle.set()

@@ -620,6 +620,21 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         assert shown(screen) is LiveScreen
 
 
+async def test_no_finding_of_the_time_that_was_left_is_one_of_the_new_time() -> None:
+    """The rules run again by a timer; until the hosts of the new time are read, those of the time
+    before are there."""
+    async with screen_with_replay(DEMO, start=28.0) as screen:
+        diagnosis = screen.nictop.diagnosis
+        await screen.until(lambda: diagnosis.result is not None and bool(diagnosis.result.findings))
+        gone = diagnosis.result
+        diagnosis.forget()
+        await diagnosis.renew()
+        assert diagnosis.result is None
+        await screen.seek(screen.replay.playback.recording.begin + 26.0)
+        await screen.until(lambda: diagnosis.result is not None)
+        assert diagnosis.result is not gone
+
+
 class Gate:
     """Holds the reading of recorded tests: what is shown meanwhile, as on a slow machine."""
 

@@ -10,17 +10,23 @@ from nictop.rules import SEVERITIES
 from nictop.rules.by_device import DeviceFindings, findings_of
 
 if TYPE_CHECKING:
-    from nictop.rules import Severity
+    from nictop.rules import Finding, Severity
 
 
 def worst_severity(rows: Iterable[Row], findings: DeviceFindings) -> Severity | None:
     """That of the worst finding about one of these rows; None: there is none."""
-    worst: Severity | None = None
-    for row in rows:
-        for finding in findings_of(row, findings)[:1]:
-            if worst is None or SEVERITIES.index(finding.severity) < SEVERITIES.index(worst):
-                worst = finding.severity
-    return worst
+    worst = worst_finding(rows, findings)
+    return None if worst is None else worst.severity
+
+
+def worst_finding(rows: Iterable[Row], findings: DeviceFindings) -> Finding | None:
+    """Of equal ones, one that no event has made doubtful."""
+    found = [finding for row in rows for finding in findings_of(row, findings)]
+    return min(found, key=_rank, default=None)
+
+
+def _rank(finding: Finding) -> tuple[int, bool]:
+    return SEVERITIES.index(finding.severity), finding.outdated
 
 
 def places_of_findings(findings: DeviceFindings) -> Mapping[int | str, int]:

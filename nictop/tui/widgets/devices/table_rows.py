@@ -26,10 +26,11 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.terminal import fit_middle
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
+from nictop.report.chain import UNKNOWN_MARK
 from nictop.rules.by_device import DeviceFindings
 from nictop.rules.wording import SEVERITY_LABELS, severity_mark
 from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine
-from nictop.tui.widgets.devices.row_findings import worst_severity
+from nictop.tui.widgets.devices.row_findings import worst_finding
 from nictop.tui.widgets.devices.row_graphs import RowGraphs
 from nictop.tui.widgets.devices.table_layout import LEAD_CELLS, TableLayout
 
@@ -164,15 +165,18 @@ class RowDrawing:
         return " " + column.fit(self._glyphs.encode(text)), TONES[tone]
 
     def _lead(self, row: Row) -> list[Span]:
-        """The mark of the worst finding of the row, and the lines of the tree; a group that is
-        hidden has that of its netdevs. The cursor takes the place of the first blank."""
+        """The mark of the worst finding of the row, "?" while that is being checked again, and the
+        lines of the tree; a group that is hidden has that of its netdevs. The cursor takes the
+        place of the first blank."""
         lines = (guides(row), "dim")
         marked: Sequence[Row] = self._given.hidden if row.kind == "group" else (row,)
-        worst = worst_severity(marked, self._given.findings)
+        worst = worst_finding(marked, self._given.findings)
         if worst is None:
             return [("   ", ""), lines]
-        tone = TONES[SEVERITY_LABELS[worst].tone]
-        return [(" ", ""), (f"{severity_mark(worst, glyphs=self._glyphs)} ", tone), lines]
+        if worst.outdated:
+            return [(" ", ""), (f"{UNKNOWN_MARK} ", "dim"), lines]
+        tone = TONES[SEVERITY_LABELS[worst.severity].tone]
+        return [(" ", ""), (f"{severity_mark(worst.severity, glyphs=self._glyphs)} ", tone), lines]
 
     def _group_span(self, row: Row, title: str, cells: int) -> Span:
         """The title of other rows, with the number of those that are hidden."""

@@ -11,7 +11,7 @@ from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
 from nictop.model.text.glyphs import Glyphs
 from nictop.probe.records import ChangeLine, Line, Outdated
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.outdated import BEING_CHECKED_AGAIN
+from nictop.rules.outdated import MAY_HAVE_CHANGED
 from nictop.tui.screens.dialogs.report import ReportDialog
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
@@ -210,13 +210,13 @@ async def test_a_finding_of_a_nic_that_came_back_says_itself_that_it_is_checked_
         )
         await screen.show_diagnosis(Diagnosis(found, ()))
         await screen.press("4")
-        assert BEING_CHECKED_AGAIN not in text(screen)
+        assert MAY_HAVE_CHANGED not in text(screen)
         await screen.receive(gone(2, "ens192", time=5.0))
         await screen.receive(change(7, "ens192", time=5.5))
         lines = [line for line in screen.drawn() if "is first" in line]
-        assert lines and all(f"{BEING_CHECKED_AGAIN}: is first" in line for line in lines)
-        assert f"{BEING_CHECKED_AGAIN}: is other" not in text(screen)
+        assert lines and all(f"{MAY_HAVE_CHANGED}: is first" in line for line in lines)
+        assert f"{MAY_HAVE_CHANGED}: is other" not in text(screen)
         result = screen.nictop.diagnosis.result
         assert result is not None and [one.outdated for one in result.findings] == [True, False]
         await screen.receive(inventory(replace(NIC, ifindex=7), other, time=6.0))
-        await wait_until(screen, lambda: BEING_CHECKED_AGAIN not in text(screen))
+        await wait_until(screen, lambda: MAY_HAVE_CHANGED not in text(screen))

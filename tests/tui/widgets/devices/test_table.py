@@ -113,6 +113,15 @@ async def test_the_mark_of_the_worst_finding_stands_before_the_nic() -> None:
         assert row_with(screen, " ens192 ").startswith("▸  ens192")
 
 
+async def test_a_finding_that_is_checked_again_leaves_its_row_unknown() -> None:
+    """The driver may be bound by now: a cross would say that it is not."""
+    async with live_screen(NARROW) as screen:
+        doubtful = about(2, "critical", outdated=True)
+        await publish(screen, doubtful, about(3, "warning", outdated=True), about(3, "warning"))
+        assert row_with(screen, " ens192 ").startswith("▸? ens192")
+        assert row_with(screen, " ens224 ").startswith(" ▲ ens224"), "one is not doubtful"
+
+
 async def test_a_finding_about_the_function_of_a_nic_marks_its_row_in_every_list() -> None:
     """The panel of the interface shows it, so the mark before its name is that of it."""
     of_function = replace(finding(severity="warning", subject="0000:03:00.0"), host="alma-load-001")
