@@ -401,7 +401,9 @@ async def test_the_user_is_asked_for_a_change_and_confirms_it() -> None:
         for name in ("old", "new"):
             await runs.until(
                 lambda name=name: (
-                    isinstance(runs.app.screen, ChangeScreen) and name in runs.text("#dialog-text")
+                    isinstance(runs.app.screen, ChangeScreen)
+                    and bool(runs.app.screen.query("#dialog-text"))
+                    and name in runs.text("#dialog-text")
                 )  # type: ignore[misc]
             )
             await runs.press("enter")
