@@ -6,7 +6,7 @@ reads counters needs some seconds of rates that were all measured after the chan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,7 @@ from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
 from nictop.rules.by_device import is_subject_gone
+from nictop.rules.registry import hosts_by_name
 
 SETTLED_RATES_SECONDS = 2.8
 """Seconds of rates after a change before the result of a rule that reads counters is valid."""
@@ -93,16 +94,14 @@ def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool
     return Verdict(True), has_counted
 
 
-def host_orders(hosts: Sequence[HostFacts], name: str) -> Iterator[Sequence[HostFacts]]:
-    """As `diagnose` orders them, then with the host of a finding first, and last: of a fault that
-    two hosts have in the same way, a rule reports one of them by their order, and `fix` may be
-    asked for either."""
+def host_orders(hosts: Sequence[HostFacts], name: str) -> Iterable[Sequence[HostFacts]]:
+    """As `diagnose` orders them, then with the host of a finding first, and last, each order once:
+    of a fault that two hosts have in the same way, a rule reports one of them by their order, and
+    `fix` may be asked for either."""
     own = [host for host in hosts if host.name == name]
     others = [host for host in hosts if host.name != name]
-    yield sorted(hosts, key=lambda host: host.name)
-    if others:
-        yield (*own, *others)
-        yield (*others, *own)
+    orders = hosts_by_name(hosts), (*own, *others), (*others, *own)
+    return {tuple(host.name for host in order): order for order in orders}.values()
 
 
 def diagnose_tracked(hosts: Iterable[HostFacts], rules: Iterable[Rule]) -> tuple[Diagnosis, bool]:

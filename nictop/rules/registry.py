@@ -432,7 +432,7 @@ def diagnosis_steps(
     """`diagnose` in steps: yields after each attempt of each rule for each host; the return value
     of the generator is the diagnosis."""
     known = tuple(host for host in hosts if has_platform(host.snapshot))
-    ordered = known if in_order else _by_name(known)
+    ordered = known if in_order else hosts_by_name(known)
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
@@ -464,7 +464,7 @@ def diagnosis_steps(
     return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)
 
 
-def _by_name(hosts: Iterable[HostFacts]) -> tuple[HostFacts, ...]:
+def hosts_by_name(hosts: Iterable[HostFacts]) -> tuple[HostFacts, ...]:
     """The order in which rules compare hosts: what they find does not depend on that in which hosts
     were named."""
     return tuple(sorted(hosts, key=lambda host: host.name))

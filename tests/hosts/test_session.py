@@ -223,7 +223,7 @@ def test_values_that_waited_in_a_slow_connection_are_old() -> None:
 
 @pytest.mark.parametrize("waiting", [1, 5])
 def test_readings_that_a_pause_has_held_up_do_not_make_the_connection_slow(waiting: int) -> None:
-    """A guest whose hypervisor stops it for some seconds sends what it had read when it goes on;
+    """A guest whose hypervisor stops it for some seconds sends what it had read when it continues;
     after a pause of the network all that waited comes at once."""
     one = HostSession(Host("vm1", "vm1.example"))
     for item in LINES:

@@ -47,7 +47,7 @@ from nictop.report.runs.sentences import (
     KIND_LABELS,
     Kind,
     ResultSentence,
-    cost_value_text,
+    cost_with_unit,
     host_role_text,
     result_sentences,
 )
@@ -226,10 +226,9 @@ def bar_of(point: SetUpPoint) -> Bar:
 
 def costs_of(point: SetUpPoint) -> Iterator[BarCost]:
     """The median of each host that has one."""
-    unit = "" if point.cost_unit == "transaction" else " cores"
     for role, host, cost in point.costs:
         if cost is not None:
-            text = f"{cost_value_text(cost.median, point.cost_unit)}{unit}"
+            text = cost_with_unit(cost.median, point.cost_unit)
             yield BarCost(host_role_text(role, host), cost.median, text)
 
 

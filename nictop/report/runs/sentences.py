@@ -926,6 +926,12 @@ def cost_value_text(cost: float, unit: CostUnit) -> str:
     return factor_text(cost)
 
 
+def cost_with_unit(cost: float, unit: CostUnit) -> str:
+    """`cost_value_text` where no title says what it is: ``0.87 cores``."""
+    value = cost_value_text(cost, unit)
+    return value if unit == "transaction" else f"{value} cores"
+
+
 def _why_not_ranked(result: Result) -> Iterator[ResultSentence]:
     """The reasons, without the sentence about the path, which is listed already. Failed runs need
     no reason."""

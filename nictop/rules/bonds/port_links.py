@@ -16,6 +16,7 @@ from nictop.rules.fixes.bonds import active_backup_fix
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.fixes.profiles import set_link_up
 from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, nic_kind, plug_in_fixes
 from nictop.rules.registry import Outcomes, host_rule
@@ -301,5 +302,4 @@ def _link_fixes(host: HostFacts, link: Link, port: Link, why: str) -> Iterator[F
             "here", "Show the ARP targets", (command("cat", f"/proc/net/bonding/{link.name}"),)
         )
     else:
-        up, down = with_undo(("ip", "link", "set", "dev", port.name), "up", "down")
-        yield Fix("here", "Set the port up, unless it is out of service", (up,), False, (down,))
+        yield set_link_up(port, "Set the port up, unless it is out of service", note="")

@@ -52,11 +52,13 @@ def bring_up(host: HostFacts, profile: Profile) -> Command:
     return command("nmcli", "con", "up", *profile_arguments(host, profile))
 
 
-def set_link_up(link: Link) -> Fix:
-    """Of a NIC that somebody set down: NetworkManager waits for it."""
+ACTIVATION_FOLLOWS = "NetworkManager then activates the profile."
+
+
+def set_link_up(link: Link, title: str = "Bring it up", note: str = ACTIVATION_FOLLOWS) -> Fix:
+    """Of a NIC that somebody set down."""
     up, down = with_undo(("ip", "link", "set", "dev", link.name), "up", "down")
-    note = "NetworkManager then activates the profile."
-    return Fix("here", "Bring it up", (up,), False, (down,), note)
+    return Fix("here", title, (up,), False, (down,), note)
 
 
 def global_addresses(link: Link, family: str = "ipv4") -> tuple[Address, ...]:

@@ -64,7 +64,7 @@ class ChildProcesses:
         await self.start(group, "server")
         deadline = time.monotonic() + self._limits.listen
         while not server.listening and server.ended is None:
-            if server.problems and group.plan.generator == "ntttcp":  # it goes on without its port
+            if server.problems and group.plan.generator == "ntttcp":  # it continues without
                 reason = end_failure(self._log.of(group), server)
                 await self.stop()
                 return reason

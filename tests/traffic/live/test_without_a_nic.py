@@ -1,5 +1,5 @@
 """A measurement by hand of a host no NIC of which is chosen: its CPUs, while it runs and in all
-places in which its result is told."""
+places in which its result is shown."""
 
 from __future__ import annotations
 

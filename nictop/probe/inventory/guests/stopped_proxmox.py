@@ -98,7 +98,7 @@ def machine_guest(found: dict[str, str], number: str, source: str) -> HostedGues
 
 
 def passes_addresses(found: dict[str, str]) -> bool:
-    """Without one the guest is told no address; nor with a network file of its own (qm(1),
+    """Without one the guest gets no address; nor with a network file of its own (qm(1),
     cicustom), which replaces ``ipconfigN``."""
     if "network" in options(found.get("cicustom", ""), "user"):
         return False

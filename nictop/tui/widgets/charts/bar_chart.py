@@ -21,7 +21,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.latency_axis import MAX_LATENCY_SECONDS, latency_axis
 from nictop.report.runs.points import SetUpPoint, point_cells
-from nictop.report.runs.sentences import CostUnit, cost_value_text
+from nictop.report.runs.sentences import CostUnit, cost_with_unit
 from nictop.traffic.analysis.comparison import Spread
 from nictop.traffic.results.caveats import caveat_of_runs
 from nictop.traffic.results.measures import Measure
@@ -271,9 +271,7 @@ def _cost_line(words: str, cost: Spread | None, frame: BarLayout, top: float) ->
     if cost.median > 0:
         marks = max(1, min(frame.bar, round(cost.median / top * frame.bar)))
     bar: Span = ((frame.glyphs.cost * marks).ljust(frame.bar), COST_STYLE)
-    value = cost_value_text(cost.median, frame.cost_unit)
-    if frame.cost_unit != "transaction":
-        value += " cores"
+    value = cost_with_unit(cost.median, frame.cost_unit)
     return frame.margin, bar, (drawn(f" {value:>10} {words}", frame.words, frame.glyphs), "dim")
 
 
