@@ -57,7 +57,7 @@ async def test_a_replay_has_the_figures_of_the_live_test(
     live: set[Figure] = set()
     async with two_hosts() as runs:
         await name_it(runs, RECORD, path)
-        await runs.start(3)
+        await runs.start(5)
         while runs.nictop.traffic.running:
             view = runs.nictop.traffic.view()
             if view is not None and view.result is None:
@@ -81,7 +81,8 @@ async def test_a_replay_has_the_figures_of_the_live_test(
         "packets",
         "queue",
     }
-    assert len({value for name, value in shown if name == "goodput 0"}) > 3
+    # At least two readings: a loaded machine draws few in five seconds.
+    assert len({value for name, value in shown if name == "goodput 0"}) > 1
     assert shown <= replayed, shown - replayed
 
 
