@@ -173,12 +173,21 @@ def _doing(session: HostSession, rates_seconds: float, now: float) -> str:
         return "starting"
     if not rates_seconds:
         return "measuring"
-    measured = session.window.seconds
+    measured, silence = session.window.seconds, _silence(session, now)
     reading = session.start.seconds_of("inventory", now)
     is_long = reading >= LONG_READING_SECONDS
     if measured < rates_seconds:
         then = f", then reading again (about {reading:.0f} s)" if is_long else ""
-        return f"measuring, {measured:.0f} of {rates_seconds:g} s{then}"
+        quiet = f"; {session.old_text(now)}" if silence else ""
+        return f"measuring, {measured:.0f} of {rates_seconds:g} s{quiet}{then}"
     before = f" (took {reading:.0f} s before)" if is_long else ""
-    waited = measured - rates_seconds
+    waited = measured - rates_seconds + silence
     return f"measured; reading again what may have changed, {waited:.0f} s{before}"
+
+
+def _silence(session: HostSession, now: float) -> float:
+    """Seconds since its last line, where one is overdue; else 0."""
+    rates = session.snapshot.rates
+    if not session.is_overdue(now, rates.elapsed if rates else 1.0):
+        return 0.0
+    return session.age(now) or 0.0

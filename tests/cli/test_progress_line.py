@@ -89,6 +89,16 @@ def test_a_slow_host_is_said_to_be_read_again_before_it_is() -> None:
     assert told == "vm1: measured; reading again what may have changed, 2 s (took 41 s before)"
 
 
+def test_the_seconds_go_on_while_a_host_sends_nothing() -> None:
+    one = session()
+    items = (SourceState("live"), hello(), inventory(link(2, "ens192")))
+    for item in (*items, counters(1.0, {2: (0, 0)}), counters(2.0, {2: (0, 0)})):
+        one.process(item, 10.0)
+    assert waiting_text([one], 3.0, 12.0) == "vm1: measuring, 1 of 3 s"
+    assert waiting_text([one], 3.0, 17.0) == "vm1: measuring, 1 of 3 s; no data for 7 s"
+    assert "may have changed, 7 s" in waiting_text([one], 1.0, 17.0)
+
+
 def test_hosts_that_have_answered_are_not_named() -> None:
     hosts = [session(name) for name in ("a", "b", "c", "d", "e")]
     hosts[1].is_closed = True
