@@ -7,7 +7,7 @@ Infinite numbers, which JSON does not have, become the largest float.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from nictop import __version__
 from nictop.probe.light_dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from nictop.traffic.experiment.steps import Experiment
 from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.results.caveats import caveat_of
-from nictop.traffic.results.selection import StoredRun, StoredRuns
+from nictop.traffic.results.selection import ByValue, StoredRun, StoredRuns
 from nictop.traffic.results.transactions import TransactionFigures
 
 
@@ -90,13 +90,28 @@ class ComparedRuns:
 
 
 @dataclass(frozen=True)
+class ComparedValue:
+    """One value of two sweeps."""
+
+    value: str
+    comparison: Comparison
+    setups: tuple[ComparedRuns, ComparedRuns]
+    """A and B; without runs: it has no such value."""
+
+
+@dataclass(frozen=True)
 class CompareDocument:
     """What ``nictop compare --format json`` prints."""
 
     nictop: str
-    comparison: Comparison
-    setups: tuple[ComparedRuns, ComparedRuns]
-    """A and B."""
+    comparison: Comparison | None
+    """null: of two sweeps, see `values`."""
+    setups: tuple[ComparedRuns, ...]
+    """A and B; empty: as above."""
+    variable: str = ""
+    """What two sweeps varied."""
+    values: tuple[ComparedValue, ...] = ()
+    """In their order."""
 
 
 @dataclass(frozen=True)
@@ -185,8 +200,24 @@ def traffic_json(
 
 def compare_json(comparison: Comparison, setups: Sequence[tuple[str, Sequence[StoredRun]]]) -> str:
     """Two set-ups and the verdict, as indented ASCII JSON with a final newline."""
+    return json_text(CompareDocument(__version__, comparison, _compared_runs(setups)))
+
+
+def compare_sweeps_json(
+    variable: str, comparisons: Mapping[str, Comparison], by_value: ByValue
+) -> str:
+    """Two sweeps, as indented ASCII JSON with a final newline. `comparisons`: of each value."""
+    values = []
+    for value, setups in by_value.items():
+        values.append(ComparedValue(value, comparisons[value], _compared_runs(setups)))
+    return json_text(CompareDocument(__version__, None, (), variable, tuple(values)))
+
+
+def _compared_runs(
+    setups: Sequence[tuple[str, Sequence[StoredRun]]],
+) -> tuple[ComparedRuns, ComparedRuns]:
     a, b = (ComparedRuns(name, tuple(map(run_report, runs))) for name, runs in setups)
-    return json_text(CompareDocument(__version__, comparison, (a, b)))
+    return a, b
 
 
 def stored_runs_json(runs: StoredRuns) -> str:

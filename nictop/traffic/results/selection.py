@@ -1,6 +1,6 @@
 """Select stored results by the arguments of a command line: two set-ups to compare.
 
-`select_set_ups` reads files (see `store`), `select_runs` and `set_ups` are pure. An argument is a
+`select_by_value` reads files (see `store`), `select_runs` and `set_ups` are pure. An argument is a
 path (of a file or a directory), the identity of a run or of an experiment (or its beginning), or a
 label; ``ARGUMENT:VALUE`` is one value of a sweep or of a comparison.
 """
@@ -36,8 +36,8 @@ __all__ = [
     "parse_run",
     "read_run",
     "save_run",
+    "select_by_value",
     "select_runs",
-    "select_set_ups",
     "set_ups",
     "stored_runs",
 ]
@@ -45,29 +45,72 @@ __all__ = [
 SetUp = tuple[str, list[StoredRun]]
 """Its name, escaped for a terminal, and its runs in the order in which they were made."""
 
+ByValue = dict[str, tuple[SetUp, SetUp]]
+"""Value of two sweeps → the set-up of each; without runs: that sweep has no such value. "": two
+set-ups that are no sweeps."""
+
 MAX_NAMES_IN_MESSAGE = 8
 
 
-def select_set_ups(words: Sequence[str], directory: Path) -> list[SetUp]:
-    """The two set-ups of these arguments, in their order. Raises NictopError if there are not two,
-    or an argument selects nothing."""
+def select_by_value(words: Sequence[str], directory: Path) -> ByValue:
+    """What these arguments select: two set-ups, or two sweeps of the same variable. Raises
+    NictopError if it is neither, or an argument selects nothing."""
+    selected = _runs_of_words(words, directory)
+    found = set_ups(_each_once(selected))
+    if len(found) == 2:
+        return {"": (found[0], found[1])}
+    by_value = _values_of_both(words, selected)
+    if not by_value:
+        raise NictopError(f"compare needs two set-ups, found {_counted(found)}", _hint(found))
+    return by_value
+
+
+def _runs_of_words(words: Sequence[str], directory: Path) -> list[list[StoredRun]]:
+    """The runs of each argument."""
     kept: list[StoredRun] | None = None
-    runs: dict[str, StoredRun] = {}
+    selected = []
     for word in words:
         if not _is_path(word):
             if kept is None:
                 kept = _all(directory)
-            here = select_runs(word, kept)
+            selected.append(select_runs(word, kept))
         elif os.path.isdir(word):
-            here = _all(Path(word))
+            selected.append(_all(Path(word)))
         else:
-            here = [read_run(Path(word))]
-        for run in here:
+            selected.append([read_run(Path(word))])
+    return selected
+
+
+def _each_once(selected: Iterable[Iterable[StoredRun]]) -> Iterable[StoredRun]:
+    """In their order."""
+    runs: dict[str, StoredRun] = {}
+    for of_word in selected:
+        for run in of_word:
             runs.setdefault(run.identity, run)
-    result = set_ups(runs.values())
-    if len(result) != 2:
-        raise NictopError(f"compare needs two set-ups, found {_counted(result)}", _hint(result))
-    return result
+    return runs.values()
+
+
+def _values_of_both(words: Sequence[str], selected: Sequence[Sequence[StoredRun]]) -> ByValue:
+    """Empty: they are not two sweeps of one variable with a value in common."""
+    if len(selected) != 2:
+        return {}
+    a, b = map(_sweep, selected)
+    if len({run.variable for runs in selected for run in runs}) != 1 or not a.keys() & b.keys():
+        return {}
+    name_a, name_b = map(clean, words)
+    by_value: ByValue = {}
+    for value in (*a, *b):
+        by_value[value] = ((name_a, a.get(value, [])), (name_b, b.get(value, [])))
+    return by_value
+
+
+def _sweep(runs: Sequence[StoredRun]) -> dict[str, list[StoredRun]]:
+    """Value → runs, in their order; empty: it is no sweep, as a set-up has no value, or the same as
+    another one."""
+    found = set_ups(runs)
+    by_value = {of_value[0].value: of_value for _, of_value in found}
+    is_sweep = len(by_value) == len(found) and "" not in by_value
+    return by_value if is_sweep else {}
 
 
 def select_runs(word: str, kept: Iterable[StoredRun]) -> list[StoredRun]:

@@ -34,7 +34,7 @@ from nictop.traffic.experiment.experiment import (
 from nictop.traffic.experiment.hook import run_hook
 from nictop.traffic.plan.request import RunRequest, parse_values
 from nictop.traffic.record.log import IntervalMeasured
-from nictop.traffic.results.selection import StoredRun, save_run, select_set_ups
+from nictop.traffic.results.selection import StoredRun, save_run, select_by_value
 from nictop.traffic.run.events import RunFinished, Stage
 from nictop.wire.source import SourceState
 from nictop.wire.timeout import with_timeout
@@ -128,7 +128,7 @@ async def test_comparison_alternates_and_is_stored(tmp_path: Path) -> None:
             results, rates, strict=True
         ):  # less where the machine is busy with other work
             assert rate is not None and 0 < (kept.result.goodput or 0) <= 1.1 * rate
-        (name_a, a), (name_b, b) = select_set_ups(["rates"], tmp_path)
+        (name_a, a), (name_b, b) = select_by_value(["rates"], tmp_path)[""]
         assert (name_a, name_b) == ("bitrate 50M", "bitrate 100M")
         assert (a, b) == ([results[0], results[3]], [results[1], results[2]])
         # a run within one machine is never ranked; but the compared bitrate is no reason

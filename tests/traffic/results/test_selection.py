@@ -8,7 +8,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from nictop.traffic.results.selection import (
     parse_run,
     read_run,
     save_run,
-    select_set_ups,
+    select_by_value,
     set_ups,
     stored_runs,
 )
@@ -328,7 +328,7 @@ def run_directory(tmp_path: Path) -> Iterator[Path]:
     yield tmp_path
 
 
-def names(found: list[tuple[str, list[StoredRun]]]) -> list[tuple[str, list[str]]]:
+def names(found: Iterable[tuple[str, list[StoredRun]]]) -> list[tuple[str, list[str]]]:
     return [(name, [run.identity for run in runs]) for name, runs in found]
 
 
@@ -338,46 +338,67 @@ def test_comparison_is_two_set_ups(run_directory: Path) -> None:
         ("queues 4", ["c0ffee000000-2", "c0ffee000000-3"]),
     ]
     for word in ("lab", "c0ffee000000", "c0f"):
-        assert names(select_set_ups([word], run_directory)) == expected
+        assert names(select_by_value([word], run_directory)[""]) == expected
 
 
 def test_two_labels_or_identities_are_two_set_ups_in_order(run_directory: Path) -> None:
-    found = names(select_set_ups(["bbbb", "passthrough"], run_directory))
+    found = names(select_by_value(["bbbb", "passthrough"], run_directory)[""])
     assert found == [
         ("bbbb22222222", ["bbbb22222222-1", "bbbb22222222-2", "bbbb22222222-3"]),
         ("passthrough", ["aaaa11111111-1", "aaaa22222222-1", "aaaa11111111-2"]),
     ]
-    (name, runs), _ = select_set_ups(["bbbb22222222-2", "passthrough"], run_directory)
+    (name, runs), _ = select_by_value(["bbbb22222222-2", "passthrough"], run_directory)[""]
     assert (name, len(runs)) == ("bbbb22222222", 1)
 
 
 def test_two_values_of_a_sweep(run_directory: Path) -> None:
-    assert names(select_set_ups(["5eee:512", "5eee:1M"], run_directory)) == [
+    assert names(select_by_value(["5eee:512", "5eee:1M"], run_directory)[""]) == [
         ("length 512", ["5eeeeeeeeeee-1"]),
         ("length 1M", ["5eeeeeeeeeee-3"]),
     ]
     with pytest.raises(NictopError, match="found 3: length 512, length 4K, length 1M") as caught:
-        select_set_ups(["5eee"], run_directory)
+        select_by_value(["5eee"], run_directory)[""]
     assert caught.value.hint == "name two of its values: 5eeeeeeeeeee:512 5eeeeeeeeeee:4K"
+
+
+def test_two_sweeps_are_compared_value_by_value(run_directory: Path) -> None:
+    other = series("7aaaaaaaaaaa", *((value, value) for value in ("4K", "1M", "2M", "4K")))
+    save_all(run_directory, [replace(run, kind="sweep", variable="length") for run in other])
+    by_value = select_by_value(["5eee", "7aaa"], run_directory)
+    assert {value: names(pair) for value, pair in by_value.items()} == {
+        "512": [("5eee", ["5eeeeeeeeeee-1"]), ("7aaa", [])],
+        "4K": [("5eee", ["5eeeeeeeeeee-2"]), ("7aaa", ["7aaaaaaaaaaa-1", "7aaaaaaaaaaa-4"])],
+        "1M": [("5eee", ["5eeeeeeeeeee-3"]), ("7aaa", ["7aaaaaaaaaaa-2"])],
+        "2M": [("5eee", []), ("7aaa", ["7aaaaaaaaaaa-3"])],
+    }
+
+
+@pytest.mark.parametrize("other", ["lab", "passthrough", "8bbb"])
+def test_a_sweep_is_not_compared_with_something_else(run_directory: Path, other: str) -> None:
+    """With another variable, with no sweep, with a sweep of other values."""
+    third = series("8bbbbbbbbbbb", ("64K", "64K"), ("2M", "2M"), kind="sweep", variable="length")
+    save_all(run_directory, third)
+    with pytest.raises(NictopError, match="compare needs two set-ups, found"):
+        select_by_value(["5eee", other], run_directory)
 
 
 def test_paths_of_files_and_of_a_directory(
     run_directory: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     paths = sorted(str(path) for path in run_directory.glob("*-aaaa1*"))
-    assert names(select_set_ups([*paths, "bbbb"], run_directory))[0] == (
+    assert names(select_by_value([*paths, "bbbb"], run_directory)[""])[0] == (
         "passthrough",
         ["aaaa11111111-1", "aaaa11111111-2"],
     )
     other = tmp_path_factory.mktemp("other")
     save_all(other, series("dddd33333333", ("", "")))
-    assert names(select_set_ups([f"{other}/", "bbbb"], run_directory))[0] == (
+    assert names(select_by_value([f"{other}/", "bbbb"], run_directory)[""])[0] == (
         "dddd33333333",
         ["dddd33333333-1"],
     )
     (other / "bad.json").write_text("{}")
     with pytest.raises(NictopError, match=r"bad\.json: not a nictop result"):
-        select_set_ups([str(other / "bad.json"), "bbbb"], run_directory)
+        select_by_value([str(other / "bad.json"), "bbbb"], run_directory)[""]
 
 
 @pytest.mark.parametrize(
@@ -395,12 +416,12 @@ def test_other_numbers_of_set_ups_are_errors(
     words: tuple[str, ...], message: str, run_directory: Path
 ) -> None:
     with pytest.raises(NictopError, match=message):
-        select_set_ups(words, run_directory)
+        select_by_value(words, run_directory)[""]
 
 
 def test_hint_for_missing_arguments(run_directory: Path) -> None:
     with pytest.raises(NictopError) as nothing:
-        select_set_ups((), run_directory)
+        select_by_value((), run_directory)[""]
     assert "nictop traffic --list" in nothing.value.hint
 
 
