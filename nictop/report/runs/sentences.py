@@ -563,7 +563,7 @@ def under_load_text(result: Result) -> str:
         return ""
     idle, loaded = medians
     text = f"p50 {units.duration(idle)} idle, {units.duration(loaded)} loaded"
-    text += f" ({_change_text(idle, loaded)}) at {units.bits_per_second(result.goodput)}"
+    text += f" ({_added_latency_text(idle, loaded)}) at {units.bits_per_second(result.goodput)}"
     if figures.delay:
         text += f": {figures.delay}"
     ends = figures.idle.latency.summary().p99, figures.latency.summary().p99
@@ -575,7 +575,7 @@ def under_load_text(result: Result) -> str:
     return text
 
 
-def _change_text(idle: float, loaded: float) -> str:
+def _added_latency_text(idle: float, loaded: float) -> str:
     """``155×: 47.9 ms more for each round trip``"""
     direction = "more" if loaded >= idle else "less"
     change = units.duration(abs(loaded - idle))
@@ -836,10 +836,10 @@ def _costs(result: Result) -> Iterator[ResultSentence]:
     """The CPU cost of each host whose CPUs were measured."""
     for load in result.hosts:
         if load.busy is not None:
-            yield ResultSentence(load.role, cost_text(load))
+            yield ResultSentence(load.role, host_cost_text(load))
 
 
-def cost_text(load: HostLoad) -> str:
+def host_cost_text(load: HostLoad) -> str:
     """``b: 0.60 of 4 cores busy on average, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2:
     average 50 %``"""
     host, busy = clean(load.host), load.busy
