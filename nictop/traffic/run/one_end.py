@@ -6,21 +6,20 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import Side, output_parser
-from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
 from nictop.traffic.plan.tools import own_refusals
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.run.child_processes import ChildProcesses
-from nictop.traffic.run.events import Emit, RunTimeouts, Stage
-from nictop.traffic.run.planned_run import PlannedRun
+from nictop.traffic.run.events import Stage
+from nictop.traffic.run.planned_run import PlannedRun, RunParameters
 
 
 class OneEndRun(PlannedRun):
@@ -28,16 +27,9 @@ class OneEndRun(PlannedRun):
 
     own_side: Side
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Mapping[str, RunHost],
-        emit: Emit,
-        limits: RunTimeouts,
-        identity: str,
-    ) -> None:
-        super().__init__(plan, hosts, emit, limits, identity)
-        self._children = ChildProcesses(self._log, self._inbox, emit, limits)
+    def __init__(self, given: RunParameters) -> None:
+        super().__init__(given)
+        self._children = ChildProcesses(self._log, self._inbox, self._emit, self._limits)
 
     def _ends_of(self, plan: RunPlan) -> Iterable[str]:
         return (plan.watched_ends[0].host,)
