@@ -35,7 +35,7 @@ from nictop.probe.kernel.rtnetlink import (
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
 from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS, CPU_LIST
-from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.grammar.operation import Operation, flattened
 from nictop.probe.records import Link, Unreadable
 
 IFA_LABEL, IFA_BROADCAST, IFA_RT_PRIORITY = 3, 4, 9
@@ -54,7 +54,7 @@ def read_undo(
     """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
     ValueError and OSError."""
     kind, name = operation.kind, operation.interface
-    settings = tuple(word for pair in before.items() for word in pair)
+    settings = flattened(before.items())
     if kind in ("rings", "features", "coalescing"):
         return ((*operation.words[:3], *settings),)
     if kind == "identify":  # ends with the program
