@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-from nictop.probe.actions import Actions
+from nictop.probe.actions import ActionProcesses
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
 from nictop.probe.helper import Helper, HelperEnded
@@ -79,7 +79,7 @@ class Probe:
             proc=proc,
         )
         self._connections: ConnectionReader | None = None
-        self._actions: Actions | Helper = helper or Actions(
+        self._actions: ActionProcesses | Helper = helper or ActionProcesses(
             self._send,
             self._poll,
             allow_changes=options.allow_changes,

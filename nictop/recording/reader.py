@@ -81,7 +81,7 @@ Steps = Generator[None, None, T]
 """Work in steps of some milliseconds, and its result."""
 
 
-class TooLarge(Damaged):
+class FrameTooLarge(Damaged):
     """A frame takes more memory than the share of a host."""
 
 
@@ -344,7 +344,7 @@ class Recording:
         if share < 1 and header.plain > max(
             MIN_FRAME_BYTES, SHARED_FRAME_BYTES / hosts, share * MAX_FRAME_BYTES
         ):
-            raise TooLarge
+            raise FrameTooLarge
         return self._file.payload(offset, header)
 
     def _number(self, host: str) -> int:
@@ -399,7 +399,7 @@ class HostReader:
                 if item is not None:
                     return item
             return self._next_frame()
-        except TooLarge:
+        except FrameTooLarge:
             return self._report_damage(f"left out: {self._recording.too_large_text}")
         except (Damaged, OSError):
             return self._report_damage("the recording is damaged here: data is missing")

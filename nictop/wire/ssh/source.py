@@ -62,7 +62,7 @@ MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
 
 if TYPE_CHECKING:
     from nictop.wire.esxi.probe import EsxiProbe
-    from nictop.wire.guests.tunnel import Tunnel
+    from nictop.wire.guests.tunnel import ProcessTunnel
 
 Result = TypeVar("Result")
 
@@ -305,10 +305,12 @@ class SshSource(ReconnectingSource):
             budget=self._budget,
         )
 
-    async def _open_tunnel(self, connection: Connection, levels: tuple[Level, ...]) -> Tunnel:
-        from nictop.wire.guests.tunnel import Tunnel
+    async def _open_tunnel(
+        self, connection: Connection, levels: tuple[Level, ...]
+    ) -> ProcessTunnel:
+        from nictop.wire.guests.tunnel import ProcessTunnel
 
-        tunnel = Tunnel(self._target.name, levels)
+        tunnel = ProcessTunnel(self._target.name, levels)
         connection.tunnels.append(tunnel)
         await tunnel.open(connection.carrier)
         return tunnel

@@ -21,7 +21,7 @@ GREETING_RETRY_SECONDS = 0.1
 SO_MAX_PACING_RATE = 47
 
 
-class Connections:
+class DataSockets:
     """The data sockets of a run, in stream order."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Connections:
         """Of a server with a connection for each transaction."""
 
 
-def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> Connections:
+def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> DataSockets:
     """Open the data sockets of a client. Raises OSError."""
     sockets: list[socket.socket] = []
     end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
@@ -55,7 +55,7 @@ def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> 
         DatagramGreetings(sockets, cookie).exchange()
     else:
         _exchange_greetings(sockets, cookie)
-    return Connections(sockets, cookie)
+    return DataSockets(sockets, cookie)
 
 
 def _exchange_greetings(sockets: list[socket.socket], cookie: bytes) -> None:

@@ -21,7 +21,7 @@ from nictop.probe.traffic.builtin.transaction_run import (
     FORK_SECONDS,
     TransactionMeter,
 )
-from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
+from nictop.probe.traffic.builtin.transactions import ConnectTask, SharedCounts, TransactionTask
 from nictop.probe.traffic.builtin.workers import fork_worker
 
 TYPE_CHECKING = False
@@ -54,7 +54,7 @@ def measure_floor(options: BuiltinOptions) -> dict[str, Any]:
 
 def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
     connects, cookie = options.test == "crr", os.urandom(16)
-    counts = [Counts() for _ in range(options.streams)]
+    counts = [SharedCounts() for _ in range(options.streams)]
     pids: list[int] = []
     with contextlib.ExitStack() as stack:
         listener, pairs = _loopback_pairs(options, stack)
@@ -66,7 +66,7 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
                     task = TransactionTask(listener, sizes, (0.0, end), cookie)
                     pids.append(
                         fork_worker(
-                            partial(transactions.accept_and_serve, task, LOOPBACK, Counts())
+                            partial(transactions.accept_and_serve, task, LOOPBACK, SharedCounts())
                         )
                     )
                 else:
@@ -74,7 +74,7 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
                         transactions.serve_datagrams if options.udp else transactions.serve_stream
                     )
                     task = TransactionTask(server, sizes, (start, end), cookie)
-                    pids.append(fork_worker(partial(serve, task, Counts())))
+                    pids.append(fork_worker(partial(serve, task, SharedCounts())))
             clients: list[int] = []
             for (client, _), own in zip(pairs, counts):
                 work: Any

@@ -33,7 +33,7 @@ import time
 from functools import partial
 
 from nictop.probe.traffic.builtin import streams
-from nictop.probe.traffic.builtin.connections import Connections, connect
+from nictop.probe.traffic.builtin.connections import DataSockets, connect
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
 from nictop.probe.traffic.builtin.reports import (
@@ -79,7 +79,7 @@ def run(role: str, address: str, port: int, arguments: Sequence[str], peer: Expe
 
 def _open_connections(
     role: str, address: str, port: int, options: BuiltinOptions, peer: ExpectedPeer
-) -> Connections:
+) -> DataSockets:
     """Raises OSError."""
     if role == "client":
         return connect(address, port, options, peer.cookie)
@@ -101,7 +101,7 @@ def _open_connections(
 class BuiltinRun:
     """The streams of one run, and their reports."""
 
-    def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
+    def __init__(self, role: str, connections: DataSockets, options: BuiltinOptions) -> None:
         self._role, self._connections, self._options = role, connections, options
         self._sends = options.reverse == (role == "server")
         self._slots = [

@@ -73,7 +73,7 @@ class Ended(Exception):
     """SIGTERM: the test is over."""
 
 
-class Counts:
+class PacketCounts:
     """Received packets by protocol and NIC."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Listener:
         self.peer = packed_address(command.address)
         self.cookie = cookie_of(command)
         self.expected = ExpectedPeer(self.cookie, command.address)
-        self.delivered, self.arrived = Counts(), Counts()
+        self.delivered, self.arrived = PacketCounts(), PacketCounts()
         self.unreadable: dict[str, Unreadable] = {}
         self.datagrams, self.connections = open_sockets(self.family, command)
         self.port = int(self.datagrams.getsockname()[1])

@@ -56,7 +56,7 @@ MIN_OVERVIEW_ROWS = 6
 """Of the interfaces below the hosts."""
 
 
-class HostFacts(LineWidget):
+class HostFactLines(LineWidget):
     """`draw_host` of the chosen host."""
 
     marks_more = True
@@ -98,7 +98,7 @@ class HostsScreen(FramedScreen):
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
-        yield HostFacts(id="host-facts")
+        yield HostFactLines(id="host-facts")
         yield LineWidget(id="host-complaint")
         yield TextInput(placeholder=ADD_HOST_HINT, id="host-entry")
         yield OverviewPane(id="overview")
