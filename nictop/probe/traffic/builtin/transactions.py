@@ -48,7 +48,8 @@ if TYPE_CHECKING:
 DONE, LOST, LATENCY_SUM, CONNECT_SUM, FINISHED, REFUSED, REFUSED_FIRST = range(7)
 """Indexes of `SharedCounts.fields`: transactions, those without a response in time, sums of
 latencies and of connect times in ns, and CLOCK_MONOTONIC time of the last response in ns;
-connections without the cookie of the run, and the address of the first of them as IPv6, in two fields."""
+connections without the cookie of the run, and the address of the first of them as IPv6, in two
+fields."""
 COUNT_FIELDS = 8
 REQUEST_HEADER = struct.Struct(">II")
 """Header of a datagram: first bytes of the cookie of the run, and number of the request."""
