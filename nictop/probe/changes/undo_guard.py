@@ -153,11 +153,9 @@ class Guard:
                     target = target_state(operation, read_state(operation, self._roots))
                 apply_operation(operation, self._roots, target, held.descriptors, on_poll)
             except (ValueError, OSError) as error:
-                reason = (
-                    watchdog.failure_reason(str(error))
-                    if operation.uses_networkmanager
-                    else str(error)
-                )
+                reason = str(error)
+                if operation.uses_networkmanager:
+                    reason = watchdog.failure_reason(reason)
                 raise RolledBack(reason, failed=True) from None
         settled = networkmanager_guard.settle(record.checkpoint, self._command.keep_within)
         record = replace(record, checkpoint=settled)

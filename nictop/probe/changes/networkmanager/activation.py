@@ -212,17 +212,14 @@ def is_reached(target: Target, device: Device, now: NmState, call: ActivationCal
         inactive = not device.active and device.state <= NM_DEVICE_STATE_DISCONNECTED
         return inactive or (profile is not None and profile.is_temporary)
     if target.state != NM_DEVICE_STATE_ACTIVATED and device.waits:
-        return call is None or bool(
-            call.path
-        )  # the activation has failed again, as before the change
-    if device.active != target.uuid or (call is not None and device.active_path != call.path):
+        # the activation has failed again, as before the change
+        return call is None or bool(call.path)
+    is_of_call = call is None or device.active_path == call.path
+    if device.active != target.uuid or not is_of_call:
         return False
-    lowest = (
-        NM_DEVICE_STATE_ACTIVATED
-        if target.state == NM_DEVICE_STATE_ACTIVATED
-        else NM_DEVICE_STATE_PREPARE
-    )
-    return lowest <= device.state <= NM_DEVICE_STATE_ACTIVATED
+    if target.state == NM_DEVICE_STATE_ACTIVATED:
+        return device.state == NM_DEVICE_STATE_ACTIVATED
+    return NM_DEVICE_STATE_PREPARE <= device.state <= NM_DEVICE_STATE_ACTIVATED
 
 
 def must_activate(

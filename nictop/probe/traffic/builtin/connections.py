@@ -117,13 +117,10 @@ class DatagramGreetings:
 
 
 def _check_answer(answer: bytes) -> None:
+    if not answer:
+        raise OSError(errno.EPROTO, "the server closed the connection")
     if answer != ANSWER_GO:
-        text = (
-            "the server is not the built-in generator"
-            if answer
-            else "the server closed the connection"
-        )
-        raise OSError(errno.EPROTO, text)
+        raise OSError(errno.EPROTO, "the server is not the built-in generator")
 
 
 def set_connect_options(connection: socket.socket, options: BuiltinOptions) -> None:
@@ -148,12 +145,9 @@ def set_listener_options(connection: socket.socket, options: BuiltinOptions) -> 
 def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> None:
     """Set options that may be set at any time."""
     if options.tos:
-        is_ipv6 = connection.family == socket.AF_INET6
-        option = (
-            (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
-            if is_ipv6
-            else (socket.IPPROTO_IP, socket.IP_TOS)
-        )
+        option = socket.IPPROTO_IP, socket.IP_TOS
+        if connection.family == socket.AF_INET6:
+            option = socket.IPPROTO_IPV6, socket.IPV6_TCLASS
         connection.setsockopt(*option, options.tos)
     if options.udp:
         return

@@ -18,6 +18,7 @@ from nictop.probe.traffic.builtin.connections import set_connect_options
 from nictop.probe.traffic.builtin.paced import paced_task
 from nictop.probe.traffic.builtin.transaction_run import (
     ACCEPT_TIMEOUT_SECONDS,
+    EXCHANGES,
     FORK_SECONDS,
     TransactionMeter,
 )
@@ -94,9 +95,7 @@ def _server_work(options: BuiltinOptions, task: TransactionTask) -> Callable[[],
     """Of one process; what it counts is not used."""
     if options.test == "crr":
         return partial(transactions.accept_and_serve, task, LOOPBACK, SharedCounts())
-    if options.udp:
-        return partial(transactions.serve_datagrams, task, SharedCounts())
-    return partial(transactions.serve_stream, task, SharedCounts())
+    return partial(EXCHANGES[False, options.udp], task, SharedCounts())
 
 
 def _client_work(
@@ -109,9 +108,7 @@ def _client_work(
     task = TransactionTask(*arguments)
     if options.rate:
         return partial(paced.exchange, paced_task(task, options, number), counts)
-    if options.udp:
-        return partial(transactions.exchange_datagrams, task, counts)
-    return partial(transactions.exchange_stream, task, counts)
+    return partial(EXCHANGES[True, options.udp], task, counts)
 
 
 def _loopback_pairs(

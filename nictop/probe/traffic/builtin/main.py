@@ -197,11 +197,9 @@ class BuiltinRun:
         counts = parse_tcp_info(
             connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
         )
-        moved = (
-            counts["bytes_acked" if self._sends else "bytes_received"]
-            if counts is not None
-            else None
-        )
+        moved = None
+        if counts is not None:
+            moved = counts["bytes_acked"] if self._sends else counts["bytes_received"]
         if counts is None or moved is None:  # before Linux 4.1
             return {"bytes": slot[streams.BYTES], "retransmits": 0, "snd_mss": 0}
         # at most what the stream has sent or read: the kernel counts the FIN as a byte
@@ -213,9 +211,12 @@ class BuiltinRun:
     ) -> dict[str, Any]:
         """Bytes, and the differences of the other counts, of an interval or of the whole run."""
         fields: dict[str, Any] = {"bytes": sum(moved), "streams": moved}
-        names = ["packets"] if self._options.udp else ["retransmits"] if self._sends else []
+        names = []
+        if self._options.udp:
+            names = ["packets"] if self._sends else ["packets", "lost", "out_of_order"]
+        elif self._sends:
+            names = ["retransmits"]
         if self._options.udp and not self._sends:
-            names += ["lost", "out_of_order"]
             fields["jitter"] = now[0]["jitter"] / 1e9
         for name in names:
             fields[name] = sum(new[name] - old[name] for new, old in zip(now, before))

@@ -48,6 +48,13 @@ FORK_SECONDS = 0.004
 TRANSACTION_GRACE_SECONDS = 4.0
 """Seconds after the planned end until the run is aborted: longer than every timeout of a
 transaction."""
+EXCHANGES = {
+    (True, True): transactions.exchange_datagrams,
+    (True, False): transactions.exchange_stream,
+    (False, True): transactions.serve_datagrams,
+    (False, False): transactions.serve_stream,
+}
+"""(of the client, over UDP) → work of a process of rr."""
 ACCEPT_TIMEOUT_SECONDS = 1.0
 USAGE_CHECK_SECONDS = 1.0
 """Between two checks of what a server with many connections uses of its host."""
@@ -173,17 +180,7 @@ class TransactionRun:
             task = TransactionTask(sockets[number], sizes, (start, end), cookie)
             if self._is_client and options.rate:
                 return partial(paced.exchange, paced_task(task, options, number), counts)
-            if options.udp:
-                work = (
-                    transactions.exchange_datagrams
-                    if self._is_client
-                    else transactions.serve_datagrams
-                )
-            else:
-                work = (
-                    transactions.exchange_stream if self._is_client else transactions.serve_stream
-                )
-            return partial(work, task, counts)
+            return partial(EXCHANGES[self._is_client, options.udp], task, counts)
         if self._is_client:
             share = options.files // len(self._counts) + (
                 number < options.files % len(self._counts)

@@ -270,7 +270,11 @@ def _chart(
         glyphs=glyphs,
     )
     hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
-    word = GAP_WORD if gap else MEANS_WORD if has_means and hides_peak else ""
+    word = ""
+    if gap:
+        word = GAP_WORD
+    elif has_means and hides_peak:
+        word = MEANS_WORD
     if word and not has_room:
         ((axis, style),) = drawn[-1]
         drawn[-1] = ((with_word(axis, end, word), style),)
