@@ -301,12 +301,9 @@ class Recording:
                 newest.append(time)
         return min([begin, *newest])
 
-    def counter_times(self, host: str, since: float, until: float) -> Iterator[float]:
-        """Times of the counter records of a host from `since` to `until`, both included."""
-        return (time for time in self.counter_time_steps(host, since, until) if time is not None)
-
     def counter_time_steps(self, host: str, since: float, until: float) -> Iterator[float | None]:
-        """The same; None: a step without one."""
+        """Times of the counter records of a host from `since` to `until`, both included; None: a
+        step without one."""
         reader = self.reader(host, since)
         for step in self.iter_frames(reader.offset):
             yield None

@@ -85,11 +85,10 @@ def read_state(operation: Operation, roots: Roots) -> State:
 def target_state(operation: Operation, before: State) -> State:
     """What `read_state` returns once the operation is done."""
     if operation.kind == "features":
-        return {
-            name: value
-            for key, value in operation.settings
-            for name in matching_features(key, before)
-        }
+        wanted = {}
+        for key, value in operation.settings:
+            wanted.update(dict.fromkeys(matching_features(key, before), value))
+        return wanted
     if operation.kind == "identify":
         return {"LED": f"blinks for {operation.settings[0][1]} s, then normal"}
     if operation.kind == "virtual function":  # a vlan without a qos means qos 0

@@ -121,20 +121,18 @@ def one_host_result(log: RunLog) -> Result:
 
 def _facts(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
     facts = setup_facts(plan, snapshots, {})
-    return {
-        name: value
-        for name, value in facts.items()
-        if name.startswith("client ") and name not in ("client affinity", "client iperf3")
-    } | {
-        name: value
-        for name, value in (
-            ("test", plan.test),
-            ("command", plan.workload),
-            ("value", plan.variable_value),
-            ("mtu", facts.get("mtu", "")),
-        )
-        if value
+    found = {}
+    for name, value in facts.items():
+        if name.startswith("client ") and name not in ("client affinity", "client iperf3"):
+            found[name] = value
+    of_test = {
+        "test": plan.test,
+        "command": plan.workload,
+        "value": plan.variable_value,
+        "mtu": facts.get("mtu", ""),
     }
+    found.update((name, value) for name, value in of_test.items() if value)
+    return found
 
 
 # -------------------------------------------------------------------------------------- the figures

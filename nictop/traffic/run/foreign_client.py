@@ -209,7 +209,7 @@ class ForeignClientRun(OneEndRun):
         while own.ended is None:
             line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:
-                raise RunFailed(self._hang(watch, time.monotonic() - started))
+                raise RunFailed(self._hang(time.monotonic() - started))
             for event in self._log.add_line(line):
                 self._emit(event)
                 if isinstance(event, IntervalMeasured):
@@ -239,7 +239,7 @@ class ForeignClientRun(OneEndRun):
         if not is_same_time(seconds, self._log.plan.time):
             self._log.plan = replace(self._log.plan, time=max(1, round(seconds)))
 
-    def _hang(self, watch: PayloadWatch, seconds: float) -> Failure:
+    def _hang(self, seconds: float) -> Failure:
         planned = self._plan.seconds
         is_late = seconds >= planned + self._limits.grace
         if is_late and self._sending_seconds < planned:

@@ -102,12 +102,13 @@ class SshSource(ReconnectingSource):
         self.clock: Clock | None = None
         """The newest estimate of the host's clock; None: not measured yet."""
         self._target = target
-        self._options = (
-            ["--eager"] * eager
-            + ["--parts"] * parts
-            + ["--allow-changes"] * target.allow_changes
-            + ["--allow-workload"] * target.allow_workload
-        )
+        flags = {
+            "--eager": eager,
+            "--parts": parts,
+            "--allow-changes": target.allow_changes,
+            "--allow-workload": target.allow_workload,
+        }
+        self._options = [option for option, is_set in flags.items() if is_set]
         self._answers = Credentials(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._timeout = timeout

@@ -192,13 +192,11 @@ def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
     links."""
     until = min(end, time.monotonic() + NM_ROLLBACK_SECONDS)
     while True:
-        problems = [
-            problem
-            for link in links
-            if not is_link_unchanged(link)
-            for problem in (restore_link(link),)
-            if problem
-        ]
+        problems = []
+        for link in links:
+            problem = "" if is_link_unchanged(link) else restore_link(link)
+            if problem:
+                problems.append(problem)
         if not problems or time.monotonic() >= until:
             return problems
         time.sleep(DEVICE_POLL_SECONDS)
