@@ -12,6 +12,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import Side, output_parser
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
@@ -59,24 +60,33 @@ class OneEndRun(PlannedRun):
     async def _check_tools(self) -> None:
         """The generators of the own end, by its probe. Raises RunFailed."""
         own = self._own
-        name = clean(own.host)
+        name, identity = clean(own.host), f"{own.identity}-check"
         self._emit(Stage("checking", f"checking {self._plan.generator} on {name}"))
-        host = self._log.hosts.get(own.host)
-        if host is None or host.snapshot.state != "live":
-            state = "it is not watched" if host is None else clean(host.snapshot.message)
-            raise RunFailed(Failure("unreachable", f"{name}: {state or 'it is not connected'}"))
+        host = self._live_host(own.host)
         deadline = time.monotonic() + self._limits.check
-        await host.request(TrafficRequest(f"{own.identity}-check", "check"))
+        await host.request(TrafficRequest(identity, "check"))
         while own.tools is None:
             line = await self._inbox.next(deadline)
             if line is None:
                 late = f"{name}: no answer from the probe within {self._limits.check:g} s"
                 raise RunFailed(Failure("tools", late))
-            if line.id == f"{own.identity}-check" and line.kind == "failed":
+            if line.id != identity:
+                continue
+            if line.kind == "failed":
                 raise RunFailed(Failure("tools", f"{name}: {clean(line.text)}"))
-            if line.id == f"{own.identity}-check" and line.tools is not None:
+            if line.tools is not None:
                 own.tools = line.tools
                 own.output = output_parser(self._plan, line.tools, self.own_side)
         refused = own_refusals(self._plan, own.tools)
         if refused:
             raise RunFailed(Failure("option", sentences(refused)))
+
+    def _live_host(self, name: str) -> RunHost:
+        """Raises RunFailed."""
+        host = self._log.hosts.get(name)
+        if host is None:
+            raise RunFailed(Failure("unreachable", f"{clean(name)}: it is not watched"))
+        if host.snapshot.state != "live":
+            state = clean(host.snapshot.message) or "it is not connected"
+            raise RunFailed(Failure("unreachable", f"{clean(name)}: {state}"))
+        return host
