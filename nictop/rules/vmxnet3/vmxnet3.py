@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from nictop.model.queues.counts import receive_channels
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, Severity, Skipped
@@ -196,10 +197,7 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
     if host.online_cpus < 2:
         return
     for link in vmxnet3_links(host):
-        channels = link.ethtool.channels
-        if channels is None or (channels.rx or 0) + (channels.combined or 0) != 1:
-            continue
-        if is_steered(link):
+        if receive_channels(link.ethtool.channels) != 1 or is_steered(link):
             continue
         hot = hot_cpu(host, link)
         messages = link_messages(host, link, "interrupt_type", within=math.inf)
