@@ -103,7 +103,7 @@ class GoalCheck:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RuleVerdict:
     """Result of the rule after the change."""
 
     gone: bool
@@ -165,7 +165,7 @@ Event = (
     | ValuesChecked
     | ReadBack
     | GoalCheck
-    | Verdict
+    | RuleVerdict
     | StepFailed
     | Undoing
     | ConnectionLost

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from nictop.changes.events import Verdict
+from nictop.changes.events import RuleVerdict
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Inventory
@@ -32,12 +32,12 @@ class FindingWatch:
         self._finding, self._since = finding, since
         self._window = RatesWindow()
         self._judged: tuple[Inventory, int] | None = None
-        self._verdict: Verdict | None = None
+        self._verdict: RuleVerdict | None = None
         self.read_at: float | None = None
         """When the inventory of the last result was read, seconds of the host's CLOCK_MONOTONIC;
         None: there was no result."""
 
-    def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> Verdict | None:
+    def take(self, snapshot: Snapshot, others: Iterable[HostFacts] = ()) -> RuleVerdict | None:
         """The result of the rule; None: the same as before of an inventory that was judged before,
         or the snapshot has nothing new for it.
         `others`: the other watched hosts, for rules that compare."""
@@ -72,26 +72,26 @@ class FindingWatch:
         return inventory is judged and number == judged_number
 
 
-def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[Verdict, bool]:
+def verdict(finding: Finding, hosts: Iterable[HostFacts]) -> tuple[RuleVerdict, bool]:
     """(Whether these hosts still have a finding, whether the rule has read counters for that)."""
     rule = RULES.get(finding.rule)
     if rule is None:
-        return Verdict(False, f"unknown rule: {finding.rule}"), False
+        return RuleVerdict(False, f"unknown rule: {finding.rule}"), False
     known = tuple(hosts)
     has_counted = False
     for ordered in host_orders(known, finding.host):
         diagnosis, counted = diagnose_tracked(ordered, [rule])
         has_counted = has_counted or counted
         if any(found.identity == finding.identity for found in diagnosis.findings):
-            return Verdict(False), has_counted
+            return RuleVerdict(False), has_counted
         if not rule.compares_hosts:
             break
     for skipped in diagnosis.skipped:
         if skipped.host in (finding.host, "") and skipped.subject in (finding.subject, ""):
-            return Verdict(False, skipped.reason), has_counted
+            return RuleVerdict(False, skipped.reason), has_counted
     if any(is_subject_gone(finding, host.snapshot) for host in known if host.name == finding.host):
-        return Verdict(False, f"{finding.subject} is gone"), has_counted
-    return Verdict(True), has_counted
+        return RuleVerdict(False, f"{finding.subject} is gone"), has_counted
+    return RuleVerdict(True), has_counted
 
 
 def host_orders(hosts: Sequence[HostFacts], name: str) -> Iterable[Sequence[HostFacts]]:

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Literal
 
-from nictop.changes.events import GoalCheck, ReadBack, Verdict
+from nictop.changes.events import GoalCheck, ReadBack, RuleVerdict
 from nictop.changes.finding_watch import FindingWatch
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import replace
@@ -18,7 +18,7 @@ from nictop.wire.source import SourceState
 from nictop.wire.timeout import with_timeout
 
 Decision = Literal["apply", "keep", "undo"]
-ChangeItem = ChangeLine | SourceState | Decision | ReadBack | GoalCheck | Verdict
+ChangeItem = ChangeLine | SourceState | Decision | ReadBack | GoalCheck | RuleVerdict
 
 MAX_PENDING = 16
 """Items that wait above which replies of the host are dropped: a change has eight at most."""

@@ -15,10 +15,10 @@ from nictop.changes.events import (
     Prepared,
     ReadBack,
     Reconnected,
+    RuleVerdict,
     StepFailed,
     Undoing,
     ValuesChecked,
-    Verdict,
 )
 from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeSpec
@@ -62,7 +62,7 @@ class ChangeProgress:
     """Values that something else has changed since they were applied."""
     read_back: bool = False
     """The host has sent an inventory that it read after the change."""
-    verdict: Verdict | None = None
+    verdict: RuleVerdict | None = None
     """Result of the rule after the change; None: none yet."""
     proof: GoalCheck | None = None
     """Result of a guided set-up after the change; None: none yet, or the job is a fix."""
@@ -137,7 +137,7 @@ class ChangeProgress:
             return replace(self, read_back=True)
         if isinstance(event, GoalCheck):
             return replace(self, proof=event)
-        if isinstance(event, Verdict):
+        if isinstance(event, RuleVerdict):
             return replace(self, verdict=event)
         if isinstance(event, Reconnected):
             return replace(self, stage="reconnected", answer=event.text)

@@ -87,22 +87,22 @@ def outcome_of(
     if len(plan) != len(lost.plan):
         return None
     pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=True) if is_conclusive(old)]
+    if not pairs:
+        return None
     still_old = [old for old, new in pairs if old.before == new.before]
+    if len(still_old) == len(pairs):
+        return ChangeEnded("undone", READ_BACK_TEXT)
+    is_new = all(old.words[0] == "nmcli" for old in still_old)
+    if not is_new or not lost.kept or not is_over:
+        return None
     others = [
         f"{old.subject}: {new.before} instead of {old.after}"
         for old, new in pairs
         if is_other_value(old, new)
     ]
-    if not pairs:
-        return None
-    if len(still_old) == len(pairs):
-        return ChangeEnded("undone", READ_BACK_TEXT)
-    is_new = all(old.words[0] == "nmcli" for old in still_old)
-    if is_new and lost.kept and is_over and others:
+    if others:
         return ChangeEnded("overridden", "; ".join(others))
-    if is_new and lost.kept and is_over:
-        return ChangeEnded("kept", READ_BACK_TEXT)
-    return None
+    return ChangeEnded("kept", READ_BACK_TEXT)
 
 
 def is_other_value(old: PlannedAction, new: PlannedAction) -> bool:

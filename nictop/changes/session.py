@@ -34,10 +34,10 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    RuleVerdict,
     StepFailed,
     Undoing,
     ValuesChecked,
-    Verdict,
 )
 from nictop.changes.inbox import ChangeInbox, ChangeItem, Decision
 from nictop.changes.job import ChangeSpec
@@ -249,7 +249,7 @@ class ChangeSession:
             return
 
     async def _process(self, item: ChangeItem) -> list[Event]:
-        if isinstance(item, (ReadBack, GoalCheck, Verdict)):
+        if isinstance(item, (ReadBack, GoalCheck, RuleVerdict)):
             return [item] if self._inbox.is_watching else []
         if isinstance(item, ChangeLine):
             return await self._process_line(item)

@@ -20,10 +20,10 @@ from nictop.changes.events import (
     Prepared,
     ReadBack,
     Reconnected,
+    RuleVerdict,
     StepFailed,
     Undoing,
     ValuesChecked,
-    Verdict,
 )
 from nictop.changes.progress import ChangeProgress
 from nictop.model.text.terminal import clean, wrap
@@ -200,7 +200,7 @@ def _values_text(event: ValuesChecked) -> str:
     return f"changed since, not by nictop: {changed}{read_text(event.at)}"
 
 
-def _verdict_text(event: Verdict) -> str:
+def _verdict_text(event: RuleVerdict) -> str:
     if event.text:
         return f"finding could not be checked again: {clean(event.text)}"
     if event.gone:
@@ -224,7 +224,7 @@ EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     ConnectionLost: lambda event: f"connection lost: {clean(event.text)}; {LOST_TEXT}",
     Reconnected: lambda event: reconnected_text(clean(event.text)),
     GoalCheck: _goal_text,
-    Verdict: _verdict_text,
+    RuleVerdict: _verdict_text,
     ChangeEnded: lambda event: outcome_text(event.outcome, clean(event.text), event.at),
 }
 

@@ -119,13 +119,15 @@ class _Follower:
                 try:
                     self._waiting.put_nowait(change)
                 except asyncio.QueueFull:
-                    output.print_status(f"left out: too many changes: {change_text(change)}")
+                    output.print_status(
+                        f"left out: too many changes: {finding_change_text(change)}"
+                    )
 
     async def _execute(self) -> None:
         """One command after the other."""
         while True:
             change = await self._waiting.get()
-            output.print_status(change_text(change))
+            output.print_status(finding_change_text(change))
             await self._run_command(change)
 
     async def _run_command(self, change: FindingChange) -> None:
@@ -168,7 +170,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def change_text(change: FindingChange) -> str:
+def finding_change_text(change: FindingChange) -> str:
     """``appeared: vm1 ens224: no link (warning, link_down)``"""
     finding = change.finding
     subject = f" {finding.subject}" if finding.subject else ""

@@ -22,11 +22,9 @@ MAX_ERROR_CHARS = 200
 def report_fault(error: BaseException) -> None:
     """Print the error and the path of the file; the traceback if the file cannot be written."""
     description = str(error)
-    summary = (
-        f"{type(error).__name__}: {description[:MAX_ERROR_CHARS]}"
-        if description
-        else type(error).__name__
-    )
+    summary = type(error).__name__
+    if description:
+        summary += f": {description[:MAX_ERROR_CHARS]}"
     text = f"{version_text()}\n{''.join(traceback.format_exception(error))}"
     path = _write(text)
     message = f"internal error: {summary}"

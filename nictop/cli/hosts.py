@@ -239,12 +239,12 @@ def _is_known_host(word: str) -> bool:
     """It is named in a file of ssh, whose names may be patterns, or in /etc/hosts."""
     from fnmatch import fnmatchcase
 
-    return any(
-        fnmatchcase(word, name)
-        for text in _texts_with_includes(HOST_FILES)
-        for name in re.split(r"[\s,]+", text)
-        if name.strip("*?")
-    )
+    for text in _texts_with_includes(HOST_FILES):
+        for name in re.split(r"[\s,]+", text):
+            is_of_some = bool(name.strip("*?"))  # "*" is every host
+            if is_of_some and fnmatchcase(word, name):
+                return True
+    return False
 
 
 def ssh_host_names() -> list[str]:

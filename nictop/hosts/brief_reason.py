@@ -31,14 +31,9 @@ MAX_CELLS, SHORTEST_CELLS = 24, 9
 """Of other sentences; they end with whole words."""
 
 
-def brief_reason(reason: str) -> str:
-    """``refused`` of ``vm1: connection refused; check that sshd listens on this port``; "" of
-    ""."""
-    return brief_reasons(reason)[0]
-
-
 def brief_reasons(reason: str) -> tuple[str, str]:
-    """The same, and in fewer words: ``handshake not completed``, ``handshake``."""
+    """``handshake not completed`` of ``vm1: SSH handshake not completed; …``, and in fewer words:
+    ``handshake``; "" of ""."""
     sentence = clean(reason.partition("; ")[0])
     for part, brief, shortest in BRIEF_TEXTS:
         if part in sentence:

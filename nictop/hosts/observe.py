@@ -189,33 +189,52 @@ def with_window_rates(answer: Answer) -> Answer:
 async def _complete(
     session: HostSession, seconds: float, last: Sequence[Callable[[], Step]]
 ) -> tuple[Snapshot, RatesWindow]:
-    """The probe counts queues and drivers only after the inventory: rates of all of it need two
-    readings after that. All of it begins again for a host that was silent for too long."""
-    window = session.window
-    readings, freshness, steps = _Readings(), _Freshness(session), [make() for make in last]
-    is_fresh, outdated = False, None
+    """All of it begins again for a host that was silent for too long."""
+    outdated: Inventory | None = None
+    progress = _Progress(session, seconds, last)
     async for snapshot in session.follow():
         if session.is_given_up:
             raise HostUnreachable(f"{session.name}: {snapshot.message}")
         if session.is_unreachable:
             outdated = snapshot.inventory
-            readings, freshness, steps = _Readings(), _Freshness(session), [make() for make in last]
-            is_fresh = False
-            window.clear()
+            progress = _Progress(session, seconds, last)
+            session.window.clear()
         if snapshot.inventory is None or snapshot.inventory is outdated:
             continue
-        readings.count(snapshot)
-        has_rates = readings.have_rates(snapshot)
-        if not has_rates:
-            window.clear()
-        freshness.update(snapshot)
-        is_long_enough = has_rates and window.seconds >= seconds * INTERVAL_TOLERANCE
-        is_complete = is_long_enough and not snapshot.inventory.pending
-        if is_complete and not is_fresh:
-            is_fresh = await freshness.is_fresh(snapshot)
-        if is_fresh and all([await step(session, snapshot) for step in steps]):
-            return session.snapshot, window  # with what the steps have added
+        if await progress.is_complete(snapshot, snapshot.inventory):
+            return session.snapshot, session.window  # with what the steps have added
     raise HostUnreachable(f"{session.name}: connection ended before all data was received")
+
+
+class _Progress:
+    """What was read of a host since it could be reached."""
+
+    def __init__(
+        self, session: HostSession, seconds: float, last: Sequence[Callable[[], Step]]
+    ) -> None:
+        self._session, self._seconds = session, seconds
+        self._readings, self._freshness = _Readings(), _Freshness(session)
+        self._steps = [make() for make in last]
+        self._is_fresh = False
+
+    async def is_complete(self, snapshot: Snapshot, inventory: Inventory) -> bool:
+        """To be called with each snapshot. The probe counts queues and drivers only after the
+        inventory: rates of all of it need two readings after that."""
+        self._readings.count(snapshot)
+        has_rates = self._readings.have_rates(snapshot)
+        if not has_rates:
+            self._session.window.clear()
+        self._freshness.update(snapshot)
+        if not self._is_fresh:
+            is_long_enough = self._session.window.seconds >= self._seconds * INTERVAL_TOLERANCE
+            if not has_rates or not is_long_enough or inventory.pending:
+                return False
+            self._is_fresh = await self._freshness.is_fresh(snapshot)
+        if not self._is_fresh:
+            return False
+        # each step sees each snapshot, also after one that is not done
+        done = [await step(self._session, snapshot) for step in self._steps]
+        return all(done)
 
 
 class _Readings:

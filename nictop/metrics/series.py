@@ -172,10 +172,7 @@ def host_series(host: str, snapshot: Snapshot, before: HostSeries | None = None)
         for number, labels in _link_vectors(host, link, plan):
             is_of_two = number in claimed  # unknown of which
             claimed[number] = (host, "", "") if is_of_two else labels
-    functions_of_links = []
-    for layout in links.values():
-        for vf in layout.link.virtual_functions:
-            functions_of_links.append((layout.link, vf))
+    functions_of_links = _virtual_functions(links.values())
     for link, vf in functions_of_links[:MAX_EXPORTED_VFS]:
         address = pci_address_of_vf(link, vf.number, functions)
         facts.append(_vf_info(host, link, vf, address or "", snapshot.owners.of_vf(link, vf)))
@@ -189,6 +186,15 @@ def host_series(host: str, snapshot: Snapshot, before: HostSeries | None = None)
         processors={} if before is None else before.processors,
         counters_of=counters_of,
     )
+
+
+def _virtual_functions(layouts: Iterable[LinkLayout]) -> list[tuple[Link, VirtualFunction]]:
+    """Each with the link of its port."""
+    found = []
+    for layout in layouts:
+        for vf in layout.link.virtual_functions:
+            found.append((layout.link, vf))
+    return found
 
 
 def _link_counters(host: str, link: Link) -> LinkCounters:

@@ -97,15 +97,19 @@ class KernelLog:
         self._of_address: dict[str, list[Logged]] = {}
         self.others: list[Logged] = []
         """Those about no link and no PCI function of this host."""
+        if self.entries:
+            names = _Names(links, pci, self.entries)
+            if only_links:
+                self.entries = tuple(
+                    entry
+                    for entry in self.entries
+                    if not entry.is_of_device or names.links_of(entry)
+                )
+            self._sort(names, pci)
         self._meanings = frozenset(entry.known.meaning for entry in self.entries)
-        if not self.entries:
-            return
-        names = _Names(links, pci, self.entries)
-        if only_links:
-            self.entries = tuple(
-                entry for entry in self.entries if not entry.is_of_device or names.links_of(entry)
-            )
-            self._meanings = frozenset(entry.known.meaning for entry in self.entries)
+
+    def _sort(self, names: _Names, pci: Sequence[PciFunction]) -> None:
+        """By what they are about."""
         functions = {function.address for function in pci}
         functions.update(function.parent for function in pci if function.parent is not None)
         for entry in self.entries:

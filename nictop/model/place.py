@@ -212,25 +212,31 @@ def _interrupts(link: Link, node: int | None, snapshot: Snapshot) -> Iterator[Pl
     if not interrupts:
         interrupts = {interrupt.number: interrupt for interrupt in plan.unmapped}
         noun = "interrupt"
-    if not interrupts:
-        if not is_virtual(link):
-            yield PlaceLine(0, "interrupts", _absence_text(snapshot))
-        return
+    if interrupts:
+        number = count_noun(len(interrupts), noun)
+        yield _interrupts_line(number, interrupts.values(), node, snapshot)
+    elif not is_virtual(link):
+        yield PlaceLine(0, "interrupts", _absence_text(snapshot))
+
+
+def _interrupts_line(
+    number: str, interrupts: Iterable[QueueInterrupt], node: int | None, snapshot: Snapshot
+) -> PlaceLine:
+    """`number`: ``8 queue interrupts``; `node`: that of the NIC."""
     nodes = _node_of_cpu(snapshot)
     cpus: list[int] = []
     unknown = 0
-    for interrupt in interrupts.values():
+    for interrupt in interrupts:
         if interrupt.effective is None:
             unknown += 1
-        cpus += interrupt.effective or ()
-    number = count_noun(len(interrupts), noun)
+        else:
+            cpus += interrupt.effective
     if not cpus:
-        yield PlaceLine(0, number, "CPUs not known")
-        return
+        return PlaceLine(0, number, "CPUs not known")
     text = f"to {_cpus_text(cpus, nodes)}"
     if unknown:
         text += f", of {unknown} not known"
-    yield PlaceLine(0, number, text, _far_text(cpus, node, nodes))
+    return PlaceLine(0, number, text, _far_text(cpus, node, nodes))
 
 
 def _absence_text(snapshot: Snapshot) -> str:

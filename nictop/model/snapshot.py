@@ -573,12 +573,10 @@ def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
     it retries DHCP."""
     if inventory.networkmanager is None:
         return snapshot.without_lease
-    known = snapshot.inventory.networkmanager if snapshot.inventory is not None else None
-    states = (
-        {ifindex: device.state for ifindex, device in known.devices.items()}
-        if known is not None
-        else {}
-    )
+    states: dict[int, int] = {}
+    if snapshot.inventory is not None and snapshot.inventory.networkmanager is not None:
+        known = snapshot.inventory.networkmanager.devices
+        states = {ifindex: device.state for ifindex, device in known.items()}
     found = set()
     for ifindex, device in inventory.networkmanager.devices.items():
         if device.state == FAILED:
@@ -636,17 +634,14 @@ def _without_renumbered(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
     def unchanged(mapping: dict[int, T]) -> dict[int, T]:
         return {number: value for number, value in mapping.items() if number not in changed}
 
-    counters, before, now = snapshot.counters, snapshot.before, snapshot.rates
-    return replace(
-        snapshot,
-        counters=replace(counters, interrupts=unchanged(counters.interrupts))
-        if counters is not None
-        else None,
-        before=replace(before, interrupts=unchanged(before.interrupts))
-        if before is not None
-        else None,
-        rates=replace(now, interrupts=unchanged(now.interrupts)) if now is not None else None,
-    )
+    counters, before, rates = snapshot.counters, snapshot.before, snapshot.rates
+    if counters is not None:
+        counters = replace(counters, interrupts=unchanged(counters.interrupts))
+    if before is not None:
+        before = replace(before, interrupts=unchanged(before.interrupts))
+    if rates is not None:
+        rates = replace(rates, interrupts=unchanged(rates.interrupts))
+    return replace(snapshot, counters=counters, before=before, rates=rates)
 
 
 def is_same_machine(one: Snapshot, other: Snapshot) -> bool:

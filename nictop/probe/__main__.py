@@ -18,7 +18,7 @@ import signal
 import sys
 import time
 
-from nictop.probe.actions import Actions
+from nictop.probe.actions import ActionProcesses
 from nictop.probe.counters.reader import CounterReader
 from nictop.probe.counters.targets import parse_targets
 from nictop.probe.helper import Helper, HelperEnded
@@ -79,7 +79,7 @@ class Probe:
             proc=proc,
         )
         self._connections: ConnectionReader | None = None
-        self._actions: Actions | Helper = helper or Actions(
+        self._actions: ActionProcesses | Helper = helper or ActionProcesses(
             self._send,
             self._poll,
             allow_changes=options.allow_changes,
@@ -147,18 +147,7 @@ class Probe:
         now = time.monotonic()
         timeout = max(0.0, self._next_deadline(now) - now)
         for descriptor, event in self._poll.poll(timeout * 1000):
-            if descriptor == 1:
-                if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
-                    raise StopProbe
-                self._flush()
-            elif descriptor == 0:
-                self._read_input()
-            elif descriptor == self._wakeup[0]:
-                raise StopProbe
-            elif self._actions.owns(descriptor):
-                self._actions.handle_readable(descriptor, time.monotonic())
-            else:
-                self._inventories.read(descriptor)
+            self._handle_event(descriptor, event)
         now = time.monotonic()
         if self._heartbeat_deadline is not None and now >= self._heartbeat_deadline:
             raise StopProbe
@@ -170,6 +159,20 @@ class Probe:
             raise StopProbe
         if not self._output.backlogged:
             self._inventories.start(now)
+
+    def _handle_event(self, descriptor: int, event: int) -> None:
+        if descriptor == 1:
+            if event & (select.POLLERR | select.POLLHUP | select.POLLNVAL):
+                raise StopProbe
+            self._flush()
+        elif descriptor == 0:
+            self._read_input()
+        elif descriptor == self._wakeup[0]:
+            raise StopProbe
+        elif self._actions.owns(descriptor):
+            self._actions.handle_readable(descriptor, time.monotonic())
+        else:
+            self._inventories.read(descriptor)
 
     def _next_deadline(self, now: float) -> float:
         next_inventory = self._inventories.next_time(may_start=not self._output.backlogged)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         ) -> None: ...
 
 
-class Actions:
+class ActionProcesses:
     """Registers its descriptors with `poll`; `now` is CLOCK_MONOTONIC."""
 
     def __init__(

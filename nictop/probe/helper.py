@@ -20,7 +20,7 @@ import signal
 import socket
 import time
 
-from nictop.probe.actions import Actions
+from nictop.probe.actions import ActionProcesses
 from nictop.probe.kernel import other_processes
 from nictop.probe.kernel.backports import freeze
 from nictop.probe.kernel.capabilities import keep_capabilities, set_no_new_privileges
@@ -61,8 +61,8 @@ class HelperEnded(Exception):
 
 
 class Helper:
-    """The probe's end: has the methods of `Actions`. `write`: writes lines to the output of the
-    probe."""
+    """The probe's end: has the methods of `ActionProcesses`. `write`: writes lines to the output of
+    the probe."""
 
     def __init__(self, pid: int, requests: int, reports: int, channel: socket.socket) -> None:
         self._pid, self._requests, self._reports = pid, LineWriter(requests), reports
@@ -203,7 +203,7 @@ class HelperLoop:
         self._poll = select.poll()
         self._requests, self._rest, self._channel = requests, bytearray(), channel
         self._output = LineWriter(reports)
-        self._actions = Actions(
+        self._actions = ActionProcesses(
             self._send, self._poll, allow_changes=allow_changes, allow_workload=allow_workload
         )
         self._poll.register(requests, select.POLLIN)

@@ -325,7 +325,7 @@ class PlaybackSource:
                     self._caught_up_jumps = jumps
                     self._caught_up.set()
                 if recorded is None:
-                    await self._wait_for_more(reader, jumps)
+                    await self._wait_for_more()
                     cpu = await playback.budget.begin()
                     continue
                 if recorded.time > now:
@@ -359,7 +359,7 @@ class PlaybackSource:
             await self._playback.wait_for_change(wait)
         return False
 
-    async def _wait_for_more(self, reader: HostReader, jumps: int) -> None:
+    async def _wait_for_more(self) -> None:
         """No more data in the file: wait for a change or for growth of the file."""
         recording = self._playback.recording
         if recording.closed:

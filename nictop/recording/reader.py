@@ -81,7 +81,7 @@ Steps = Generator[None, None, T]
 """Work in steps of some milliseconds, and its result."""
 
 
-class TooLarge(Damaged):
+class FrameTooLarge(Damaged):
     """A frame takes more memory than the share of a host."""
 
 
@@ -301,12 +301,9 @@ class Recording:
                 newest.append(time)
         return min([begin, *newest])
 
-    def counter_times(self, host: str, since: float, until: float) -> Iterator[float]:
-        """Times of the counter records of a host from `since` to `until`, both included."""
-        return (time for time in self.counter_time_steps(host, since, until) if time is not None)
-
     def counter_time_steps(self, host: str, since: float, until: float) -> Iterator[float | None]:
-        """The same; None: a step without one."""
+        """Times of the counter records of a host from `since` to `until`, both included; None: a
+        step without one."""
         reader = self.reader(host, since)
         for step in self.iter_frames(reader.offset):
             yield None
@@ -344,7 +341,7 @@ class Recording:
         if share < 1 and header.plain > max(
             MIN_FRAME_BYTES, SHARED_FRAME_BYTES / hosts, share * MAX_FRAME_BYTES
         ):
-            raise TooLarge
+            raise FrameTooLarge
         return self._file.payload(offset, header)
 
     def _number(self, host: str) -> int:
@@ -399,7 +396,7 @@ class HostReader:
                 if item is not None:
                     return item
             return self._next_frame()
-        except TooLarge:
+        except FrameTooLarge:
             return self._report_damage(f"left out: {self._recording.too_large_text}")
         except (Damaged, OSError):
             return self._report_damage("the recording is damaged here: data is missing")

@@ -26,6 +26,7 @@ from nictop.recording.reader import NOT_YET, HostReader, RecordedItem, Recording
 from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
 from nictop.rules.finding import FindingIdentity
+from nictop.traffic.analysis.nic_incidents import EVENT_TEXTS
 
 STEP_SECONDS = 5.0
 """Time between two diagnoses; steps are counted from the beginning of the recording."""
@@ -135,18 +136,21 @@ def _taken_changes(hosts: Iterable[_RecordedHost]) -> list[RecordingEvent]:
     return found
 
 
-def change_text(known: Link | None, change: LinkChange) -> str:
+def link_change_text(known: Link | None, change: LinkChange) -> str:
     """``ens224: lost its carrier``; "": nothing of that is new. `known`: the link before."""
     name = clean(change.name)
     if change.gone:
-        return f"{name}: gone"
+        return f"{name}: {EVENT_TEXTS['removed']}"
     if known is None:
         return f"{name}: new"
     was_up, is_up = bool(known.flags & IFF_UP), bool(change.flags & IFF_UP)
     if was_up != is_up:
-        return f"{name}: set {'up' if is_up else 'down'}"
-    if is_up and known.carrier != change.carrier and change.carrier is not None:
-        return f"{name}: {'got' if change.carrier else 'lost'} its carrier"
+        happened = "was set up" if is_up else EVENT_TEXTS["set_down"]
+        return f"{name}: {happened}"
+    has_new_carrier = change.carrier is not None and change.carrier != known.carrier
+    if is_up and has_new_carrier:
+        happened = "got its carrier" if change.carrier else EVENT_TEXTS["no_carrier"]
+        return f"{name}: {happened}"
     if known.mtu != change.mtu:
         return f"{name}: MTU {known.mtu} → {change.mtu}"
     return ""
@@ -214,7 +218,7 @@ class _RecordedHost:
         snapshot = self.session.snapshot
         if change is None or snapshot.inventory is None:
             return
-        text = change_text(snapshot.links.get(change.ifindex), change)
+        text = link_change_text(snapshot.links.get(change.ifindex), change)
         if text:
             event = RecordingEvent(recorded.time, f"{clean(self._name)}: {text}")
             self.changes.append(event)

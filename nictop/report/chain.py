@@ -14,7 +14,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.report.document import PartLine, Toned
 from nictop.rules.chain import ChainStep
 from nictop.rules.finding import Severity
-from nictop.rules.wording import severity_mark
+from nictop.rules.wording import UNKNOWN_MARK, severity_mark
 
 TONES: dict[ChainState, Tone] = {
     "passed": "good",
@@ -25,7 +25,6 @@ TONES: dict[ChainState, Tone] = {
     "waits": "dim",
 }
 SEVERITY_TONES: dict[Severity, Tone] = {"critical": "bad", "warning": "warn", "info": "normal"}
-UNKNOWN_MARK = "?"
 MOST_IMPORTANT: tuple[Step, ...] = (
     *("guest", "ports", "link", "address", "driver", "profile", "gateway", "port", "parent"),
     *("vlan", "peers", "slot", "name", "load"),

@@ -97,9 +97,9 @@ def _subjects_of(link: Link) -> set[int | str | None]:
 def with_marks(findings: Iterable[Finding], hosts: Iterable[Snapshot]) -> tuple[Finding, ...]:
     """With a mark at all that an event may have changed: they were found before it."""
     doubts = {host.host: Doubts(host) for host in hosts if host.unread_event is not None}
-    return tuple(
-        marked(finding)
-        if finding.host in doubts and doubts[finding.host].concern(finding)
-        else finding
-        for finding in findings
-    )
+    found = []
+    for finding in findings:
+        doubted = doubts.get(finding.host)
+        is_doubted = doubted is not None and doubted.concern(finding)
+        found.append(marked(finding) if is_doubted else finding)
+    return tuple(found)

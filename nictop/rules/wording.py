@@ -37,6 +37,8 @@ SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
     "warning": SeverityLabel("warning", "warn"),
     "info": SeverityLabel("info", "normal"),
 }
+UNKNOWN_MARK = "?"
+"""Of a step that nothing was read of, and of findings before they are checked again."""
 CLEAR = "No problems found"
 MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
 """Names in one line."""

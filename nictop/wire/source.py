@@ -67,6 +67,10 @@ class RunsPrograms(Protocol):
         """What it prints; "" if it fails or takes longer, or if there is no connection."""
 
 
+LASTING_FIELDS = ("interval", "watch", "machine", "recheck", "connections")
+"""Of a request: they stay in force until another one changes them."""
+
+
 async def program_output(source: Source, words: Sequence[str], timeout: float) -> str | None:
     """The same of any source; None: it runs no programs, as a recorded host."""
     if not isinstance(source, RunsPrograms):
@@ -75,13 +79,10 @@ async def program_output(source: Source, words: Sequence[str], timeout: float) -
 
 
 def merge_settings(settings: Request, request: Request) -> Request:
-    """The fields that stay in force until another request changes them: those of `request`, and
-    those of `settings` that it does not set. What is done once (inventory, ping, traffic, change)
-    is left out."""
-    return Request(
-        interval=settings.interval if request.interval is None else request.interval,
-        watch=settings.watch if request.watch is None else request.watch,
-        machine=settings.machine if request.machine is None else request.machine,
-        recheck=settings.recheck if request.recheck is None else request.recheck,
-        connections=settings.connections if request.connections is None else request.connections,
-    )
+    """The `LASTING_FIELDS` of `request`, and those of `settings` that it does not set. What is done
+    once (inventory, ping, traffic, change) is left out."""
+    lasting = {}
+    for name in LASTING_FIELDS:
+        value = getattr(request, name)
+        lasting[name] = getattr(settings, name) if value is None else value
+    return Request(**lasting)

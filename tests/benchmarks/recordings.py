@@ -336,7 +336,8 @@ def read_window(recording: Recording, place: float) -> Snapshot:
         playback.seek(place)
         host = recording.hosts[0]
         snapshot, source = Snapshot.empty(host), playback.source(host)
-        last = max(recording.counter_times(host, place - HISTORY_SECONDS, playback.now()))
+        steps = recording.counter_time_steps(host, place - HISTORY_SECONDS, playback.now())
+        last = max(time for time in steps if time is not None)
         async for item in source.items():
             if isinstance(item, Line):
                 snapshot = advance(snapshot, item)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from nictop.changes.events import Verdict
+from nictop.changes.events import RuleVerdict
 from nictop.changes.finding_watch import FindingWatch, diagnose_tracked, verdict
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Rule, diagnose
 from nictop.rules.by_device import reported_now
@@ -73,7 +73,7 @@ def test_a_rule_that_looks_at_counters_waits_for_rates_of_after_the_change(
     inventory = host.inventory
     watch = FindingWatch(found, inventory.time)
     alone = replace(host.snapshot, counters=None, before=None, rates=None, state="live")
-    assert watch.take(alone) == (Verdict(False) if at_once else None)
+    assert watch.take(alone) == (RuleVerdict(False) if at_once else None)
     assert watch.take(alone) is None
     assert FindingWatch(found, inventory.time + 1.0).take(alone) is None
 
@@ -89,8 +89,8 @@ def test_another_finding_of_the_rule_about_the_same_nic_is_not_taken_for_it() ->
     nic = case["hosts"][0]["links"]["enp1s0"]
     nic["addresses"][0]["prefix_length"] = 16
     hosts = [host_facts(found) for found in case["hosts"]]
-    assert verdict(ipv4, hosts)[0] == Verdict(True)
-    assert verdict(ipv6, hosts)[0] == Verdict(False)
+    assert verdict(ipv4, hosts)[0] == RuleVerdict(True)
+    assert verdict(ipv6, hosts)[0] == RuleVerdict(False)
     left = diagnose(hosts, [rule])
     assert reported_now(ipv4, left) is None
     found = reported_now(ipv6, left)
@@ -111,6 +111,6 @@ def test_a_finding_of_two_hosts_does_not_go_by_the_order_of_the_hosts() -> None:
             for found in diagnose(hosts, [rule]).findings:
                 own = next(host for host in hosts if host.name == found.host)
                 others = [host for host in hosts if host is not own]
-                assert verdict(found, [own, *others])[0] == Verdict(False), path.stem
+                assert verdict(found, [own, *others])[0] == RuleVerdict(False), path.stem
                 compared.add(rule.name)
     assert {"ip_address_is_on_two_hosts", "machine_id_is_cloned"} <= compared

@@ -20,9 +20,9 @@ from nictop.changes.events import (
     Event,
     Prepared,
     Reconnected,
+    RuleVerdict,
     Undoing,
     ValuesChecked,
-    Verdict,
 )
 from nictop.changes.job import ChangeSpec
 from nictop.changes.recovery import OTHER_VALUES_REASON
@@ -440,13 +440,13 @@ async def test_whether_the_finding_is_gone() -> None:
     found = findings.finding(rule="multiqueue_is_not_used", host="kvm-guest", subject="enp1s0")
     probe = ScriptedProbe(apply=[(line("applying"), line("applied", time=0.0, deadline=9.0))])
     probe.name = "kvm-guest"
-    verdicts: list[Verdict] = []
+    verdicts: list[RuleVerdict] = []
 
     def decide(event: Event, change: ChangeSession) -> None:
         only_apply(event, change)
         if isinstance(event, Applied):
             probe.send(*lines_of(healthy))
-        if isinstance(event, Verdict):
+        if isinstance(event, RuleVerdict):
             assert event.at is not None
             verdicts.append(replace(event, at=None))
             if event.gone and len(verdicts) == 1:
@@ -458,7 +458,7 @@ async def test_whether_the_finding_is_gone() -> None:
     carried = await carry(
         probe, decide, replace(SPEC, host="kvm-guest", finding=found), limits=ChangeTimeouts()
     )
-    assert verdicts[0] == Verdict(True) and Verdict(False) in verdicts
+    assert verdicts[0] == RuleVerdict(True) and RuleVerdict(False) in verdicts
     assert "ReadBack" in carried.kinds and carried.end.outcome == "undone"
 
 

@@ -17,9 +17,9 @@ from nictop.changes.events import (
     Event,
     Prepared,
     ReadBack,
+    RuleVerdict,
     StepFailed,
     Undoing,
-    Verdict,
 )
 from nictop.changes.wording import event_text, plan_lines
 from nictop.model.text.terminal import width
@@ -74,9 +74,9 @@ def test_any_plan_is_clean(seed: int, cells: int) -> None:
         (Applied((), 130.0), "in 30 s"),
         (Applied((), 90.0), "in 0 s"),
         (ReadBack(), "still reachable"),
-        (Verdict(True), "finding resolved"),
-        (Verdict(False), "still present"),
-        (Verdict(False, HOSTILE), "could not be checked"),
+        (RuleVerdict(True), "finding resolved"),
+        (RuleVerdict(False), "still present"),
+        (RuleVerdict(False, HOSTILE), "could not be checked"),
         (StepFailed(HOSTILE), "ev\\x1b"),
         (Undoing(""), "rolling back"),
         (Undoing(HOSTILE), "rolling back: ev\\x1b"),

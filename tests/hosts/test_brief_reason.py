@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from nictop.hosts.brief_reason import MAX_CELLS, brief_reason
+from nictop.hosts.brief_reason import MAX_CELLS, brief_reasons
 from nictop.hosts.session import MAX_BRIEF_CELLS, HostSession
 from nictop.hosts.specification import Host
 from nictop.model.facts import width
@@ -26,7 +26,8 @@ from nictop.wire.source import SourceState
     ],
 )
 def test_each_reason_of_an_attempt_has_its_words(error: OSError, words: str) -> None:
-    assert brief_reason(error_text(unreachable_error(error, "vm1.example"))) == words
+    reason = error_text(unreachable_error(error, "vm1.example"))
+    assert brief_reasons(reason)[0] == words
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_each_reason_of_an_attempt_has_its_words(error: OSError, words: str) -> 
     ],
 )
 def test_other_reasons_end_with_whole_words(reason: str) -> None:
-    shown = brief_reason(reason)
+    shown, _ = brief_reasons(reason)
     assert width(shown) <= MAX_CELLS and "\x1b" not in shown
     assert bool(shown) == bool(reason)
     words = reason.replace(":", " ").split(" ")

@@ -104,7 +104,7 @@ async def test_changes_of_links_are_found_at_their_time(changing: Path) -> None:
         (1120.2, "vm1: ens224: lost its carrier"),
         (1120.5, "vm1: ens224: got its carrier"),
         (1130.0, "vm1: ens224: MTU 1500 → 1380"),
-        (1298.9, "vm1: ens224: set down"),
+        (1298.9, "vm1: ens224: was set down"),
     ]
     assert back is not None and back.time == 1120.5
 

@@ -22,14 +22,14 @@ from nictop.wire.codec import decode
 from nictop.wire.esxi import probe
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters
 from nictop.wire.esxi.inventory import (
-    Facts,
+    EsxiFacts,
     IfindexAllocator,
     InventoryTime,
     ifindexes,
     inventory_of,
     read_facts,
 )
-from nictop.wire.esxi.outputs import Fields, Reading, Steps, T, reading_steps, record_steps
+from nictop.wire.esxi.outputs import Fields, NetStats, Steps, T, reading_steps, record_steps
 from tests.support.sshd import Sshd, skip_without_sshd
 
 Json = Any
@@ -78,7 +78,7 @@ def at_once(steps: Steps[T]) -> T:
             return end.value  # type: ignore[no-any-return]
 
 
-def parse_reading(value: object, cpus: int | None) -> Reading:
+def parse_reading(value: object, cpus: int | None) -> NetStats:
     return at_once(reading_steps(value, cpus))
 
 
@@ -336,7 +336,7 @@ def esxi_host(
         sshd.stop()
 
 
-def facts_of(values: dict[str, Json]) -> Facts:
+def facts_of(values: dict[str, Json]) -> EsxiFacts:
     """The facts of these outputs; a command without one has failed."""
 
     async def query(source: str, *words: str) -> list[Fields] | None:
@@ -347,7 +347,7 @@ def facts_of(values: dict[str, Json]) -> Facts:
     try:
         reading.send(None)  # nothing in it waits
     except StopIteration as end:
-        facts: Facts = end.value
+        facts: EsxiFacts = end.value
         return facts
     raise AssertionError("it waits")
 

@@ -15,7 +15,7 @@ from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
-from nictop.model.queues.counts import receive_queues
+from nictop.model.queues.counts import max_queues_of_each_direction, receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.terminal import clean
@@ -124,7 +124,7 @@ def use_queues(host: HostFacts, link: Link, queues: int) -> ChangeJob:
         raise NictopError(
             f"{clean(link.name)}: the driver does not support setting the number of queues"
         )
-    max_queues = channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
+    max_queues = max_queues_of_each_direction(channels)
     if not 1 <= queues <= max_queues:
         raise NictopError(
             f"{clean(link.name)} supports 1 to {max_queues} queues",

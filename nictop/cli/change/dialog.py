@@ -24,9 +24,9 @@ from nictop.changes.events import (
     Outcome,
     Prepared,
     ReadBack,
+    RuleVerdict,
     Undoing,
     ValuesChecked,
-    Verdict,
 )
 from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
@@ -124,7 +124,7 @@ class ChangeDialog:
 
     def _is_repeated(self, event: Event) -> bool:
         """A newer inventory has the same result."""
-        if not isinstance(event, (GoalCheck, Verdict)):
+        if not isinstance(event, (GoalCheck, RuleVerdict)):
             return False
         undated = replace(event, at=None)
         is_same = self._judgements.get(type(event)) == undated
@@ -147,14 +147,14 @@ class ChangeDialog:
             self._start(self._ask_to_keep(people))
         elif isinstance(event, ReadBack):
             self._read_back.set()
-        elif isinstance(event, (Verdict, GoalCheck)):
+        elif isinstance(event, (RuleVerdict, GoalCheck)):
             self._take_judgement(event)
         elif isinstance(event, ValuesChecked):
             self._repeat_question()
         elif isinstance(event, (Undoing, ConnectionLost, ChangeEnded)):
             self._end_question()
 
-    def _take_judgement(self, event: Verdict | GoalCheck) -> None:
+    def _take_judgement(self, event: RuleVerdict | GoalCheck) -> None:
         """Whether --yes keeps it."""
         if isinstance(event, GoalCheck):
             is_final = event.proven

@@ -25,7 +25,7 @@ from nictop.errors import NictopError
 from nictop.probe.kernel.patterns import pattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
@@ -123,22 +123,37 @@ def _sides(options: argparse.Namespace) -> list[Side]:
     words = [split_nic(word) for word in options.sides]
     names = [name for name, _ in words]
     live = [name for name in dict.fromkeys(names) if not is_recording_argument(name)]
-    if options.at and len(live) == len(set(names)):
+    _check_times(options.at or [], names, live)
+    states = _states(names, times, _live_states(live, options))
+    if not live:
+        _refuse_one_moment(words, states)
+    return _sides_of(words, states)
+
+
+def _check_times(given: list[str], names: Sequence[str], live: Sequence[str]) -> None:
+    """Only a recording has times. Raises NictopError."""
+    if given and len(live) == len(set(names)):
         raise NictopError("--at needs a recording", "nictop diff vm1 FILE --at TIME")
-    if live and len(options.at or ()) > 1:
+    if live and len(given) > 1:
         raise NictopError(
             f"two times need two recordings, and {live[0]} is a host",
             "nictop diff HOST FILE --at TIME",
         )
-    states = _live_states(live, options)
-    wanted = next((snapshot.host for snapshot, _ in states.values()), "")
-    found = [
-        states.get(name) or _recorded(name, time, wanted)
-        for name, time in zip(names, times, strict=True)
-    ]
-    if not live:
-        _refuse_one_moment(words, found)
-    return _sides_of(words, found)
+
+
+def _states(
+    names: Sequence[str], times: Sequence[str | None], live: Mapping[str, State]
+) -> list[State]:
+    """Of both sides. `live`: those of the hosts. A recording may have one of them, too."""
+    wanted_host = ""
+    if live:
+        snapshot, _ = next(iter(live.values()))
+        wanted_host = snapshot.host
+    states = []
+    for name, time in zip(names, times, strict=True):
+        state = live.get(name) or _recorded(name, time, wanted_host)
+        states.append(state)
+    return states
 
 
 def _times(given: list[str] | None) -> tuple[str | None, str | None]:

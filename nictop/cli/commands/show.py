@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, add_schema_option
@@ -14,6 +15,10 @@ from nictop.cli.hosts import (
     recording_path,
 )
 from nictop.errors import HostUnreachable, NictopError
+
+if TYPE_CHECKING:
+    from nictop.model.snapshot import Snapshot
+    from nictop.rules import Diagnosis
 
 SHOW_SECONDS = 1.0
 """Of the rates: in a shorter time the work of the probe itself makes a CPU busy."""
@@ -51,17 +56,11 @@ def run(options: argparse.Namespace) -> int:
     if options.connections:
         return _show_connections(options)
     if options.schema:
-        from nictop.report.facts import host as show
-        from nictop.report.facts import hosts as show_hosts
-
-        if options.hosts:
-            return output.write(show_hosts.hosts_schema())
-        return output.write(show.show_schema())
+        return _write_schema(options)
     found = observe_hosts(
         options, SHOW_SECONDS, modules=("nictop.report.facts.hosts", "nictop.rules.all")
     )
     from nictop.hosts.observe import facts_of, with_window_rates
-    from nictop.report.facts import host as show
     from nictop.report.facts import hosts as show_hosts
     from nictop.rules import diagnose
 
@@ -69,18 +68,36 @@ def run(options: argparse.Namespace) -> int:
         reached_hosts(found)
     diagnosis = diagnose(facts_of(found))
     found = tuple(map(with_window_rates, found))
-    columns = output.terminal_columns()
-    if options.hosts and options.format == "json":
-        output.write(show_hosts.hosts_json(found, diagnosis))
-    elif options.hosts:
-        output.write_text(show_hosts.hosts_text(found, columns, diagnosis), options)
-    else:
+    if not options.hosts:
         ((snapshot, _),) = reached_hosts(found)
-        findings = show_hosts.findings_about(snapshot, diagnosis)
-        if options.format == "json":
-            return output.write(show.show_json(snapshot, findings))
-        return output.write_text(show.show_text(snapshot, columns, findings), options)
+        return _write_host(snapshot, diagnosis, options)
+    if options.format == "json":
+        output.write(show_hosts.hosts_json(found, diagnosis))
+    else:
+        text = show_hosts.hosts_text(found, output.terminal_columns(), diagnosis)
+        output.write_text(text, options)
     return HostUnreachable.exit_code if show_hosts.unreachable_hosts(found) else 0
+
+
+def _write_schema(options: argparse.Namespace) -> int:
+    from nictop.report.facts import host as show
+    from nictop.report.facts import hosts as show_hosts
+
+    if options.hosts:
+        return output.write(show_hosts.hosts_schema())
+    return output.write(show.show_schema())
+
+
+def _write_host(snapshot: Snapshot, diagnosis: Diagnosis, options: argparse.Namespace) -> int:
+    """The host of the command line without HOST: this machine, or that of a recording."""
+    from nictop.report.facts import host as show
+    from nictop.report.facts import hosts as show_hosts
+
+    findings = show_hosts.findings_about(snapshot, diagnosis)
+    if options.format == "json":
+        return output.write(show.show_json(snapshot, findings))
+    text = show.show_text(snapshot, output.terminal_columns(), findings)
+    return output.write_text(text, options)
 
 
 def _show_stream(options: argparse.Namespace) -> int:

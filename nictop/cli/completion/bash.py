@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nictop.cli.completion.grammar import Argument, Command, flags_with_values, job_names
+from nictop.cli.completion.grammar import Argument, CompletedCommand, flags_with_values, job_names
 
 SCRIPT = r"""# bash completion for nictop, printed by: nictop completion bash
 
@@ -92,7 +92,7 @@ complete -F _nictop nictop
 """
 
 
-def bash_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
+def bash_script(commands: Sequence[CompletedCommand], rules: Sequence[str]) -> str:
     """`rules`: names of all rules."""
     script = SCRIPT.replace("@OPTIONS@", " ".join(dict.fromkeys(flags_with_values(commands))))
     script = script.replace("@COMMANDS@", " ".join(_single_words(commands)))
@@ -100,7 +100,7 @@ def bash_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
     return script.replace("@CASES@", "\n".join(_case_lines(commands, rules)))
 
 
-def _case_lines(commands: Sequence[Command], rules: Sequence[str]) -> Iterator[str]:
+def _case_lines(commands: Sequence[CompletedCommand], rules: Sequence[str]) -> Iterator[str]:
     """One for each text, with all of its patterns; those that are exact come first."""
     exact: dict[str, list[str]] = {}
     patterns: dict[str, list[str]] = {}
@@ -113,7 +113,7 @@ def _case_lines(commands: Sequence[Command], rules: Sequence[str]) -> Iterator[s
         yield f"        {' | '.join(keys)}) {text} ;;"
 
 
-def _single_words(commands: Sequence[Command]) -> Iterator[str]:
+def _single_words(commands: Sequence[CompletedCommand]) -> Iterator[str]:
     """Names of the commands, without jobs, which are a word of a command."""
     for command in commands:
         if command.name and " " not in command.name:
@@ -121,7 +121,7 @@ def _single_words(commands: Sequence[Command]) -> Iterator[str]:
 
 
 def _cases(
-    command: Command, commands: Sequence[Command], rules: Sequence[str]
+    command: CompletedCommand, commands: Sequence[CompletedCommand], rules: Sequence[str]
 ) -> Iterator[tuple[list[str], str]]:
     """Patterns of "command:option" or "command:position" → what sets the words."""
     yield [f"'{command.name}:-'"], _words(_flags(command))
@@ -138,7 +138,7 @@ def _cases(
         yield [f"'{command.name}:{len(command.arguments)}'"], _words(command.jobs)
 
 
-def _flags(command: Command) -> Iterator[str]:
+def _flags(command: CompletedCommand) -> Iterator[str]:
     for option in command.options:
         yield from option.flags
 

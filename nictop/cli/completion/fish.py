@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from nictop.cli import SUMMARIES
-from nictop.cli.completion.grammar import Argument, Command, Option, flags_with_values, job_names
+from nictop.cli.completion.grammar import (
+    Argument,
+    CompletedCommand,
+    Option,
+    flags_with_values,
+    job_names,
+)
 
 SCRIPT = r"""# fish completion for nictop, printed by: nictop completion fish
 
@@ -64,7 +70,7 @@ complete -c nictop -f
 """
 
 
-def fish_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
+def fish_script(commands: Sequence[CompletedCommand], rules: Sequence[str]) -> str:
     """`rules`: names of all rules."""
     with_values = dict.fromkeys(flags_with_values(commands))
     head = (
@@ -77,7 +83,7 @@ def fish_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
     return head + "".join(f"complete -c nictop {line}\n" for line in lines)
 
 
-def _lines(command: Command, commands: Sequence[Command]) -> Iterator[str]:
+def _lines(command: CompletedCommand, commands: Sequence[CompletedCommand]) -> Iterator[str]:
     if not command.name:
         for name, text in SUMMARIES.items():
             yield f"{_at('', 0)} -a {name} -d {_quoted(text)}"

@@ -58,7 +58,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Command:
+class CompletedCommand:
     """A command, or a job of ``setup``."""
 
     name: str
@@ -70,7 +70,7 @@ class Command:
     """Words of its subcommands, after its arguments."""
 
 
-def commands() -> tuple[Command, ...]:
+def commands() -> tuple[CompletedCommand, ...]:
     """The live screen, then all commands, each followed by its jobs."""
     live = make_hosts_parser()
     found = [_command("", live.description or "", live)]
@@ -93,11 +93,11 @@ def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
     return {}
 
 
-def _command(name: str, help_text: str, parser: argparse.ArgumentParser) -> Command:
+def _command(name: str, help_text: str, parser: argparse.ArgumentParser) -> CompletedCommand:
     accepts_files = any(
         action.dest == "at" for action in parser._actions
     )  # a recording may be named instead of hosts
-    return Command(
+    return CompletedCommand(
         name,
         help_text.rstrip("."),
         tuple(_options(parser)),
@@ -151,7 +151,7 @@ def help_of(action: argparse.Action, parser: argparse.ArgumentParser) -> str:
     return parser._get_formatter()._expand_help(action) if action.help else ""
 
 
-def flags_with_values(commands: Iterable[Command]) -> Iterator[str]:
+def flags_with_values(commands: Iterable[CompletedCommand]) -> Iterator[str]:
     """Options that are followed by a value."""
     for command in commands:
         for option in command.options:
@@ -159,6 +159,6 @@ def flags_with_values(commands: Iterable[Command]) -> Iterator[str]:
                 yield from option.flags
 
 
-def job_names(commands: Iterable[Command]) -> list[str]:
+def job_names(commands: Iterable[CompletedCommand]) -> list[str]:
     """``setup mtu``: names of two words."""
     return [command.name for command in commands if " " in command.name]

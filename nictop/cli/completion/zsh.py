@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.cli import SUMMARIES
-from nictop.cli.completion.grammar import Argument, Command, Option, flags_with_values, job_names
+from nictop.cli.completion.grammar import (
+    Argument,
+    CompletedCommand,
+    Option,
+    flags_with_values,
+    job_names,
+)
 
 SCRIPT = r"""#compdef nictop
 # zsh completion for nictop, printed by: nictop completion zsh
@@ -88,7 +94,7 @@ FUNCTIONS = {"files": "_files"}
 """Source → function of zsh itself; for the others there is one in the script."""
 
 
-def zsh_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
+def zsh_script(commands: Sequence[CompletedCommand], rules: Sequence[str]) -> str:
     """`rules`: names of all rules."""
     with_values = dict.fromkeys(flags_with_values(commands))
     return (
@@ -104,7 +110,7 @@ def zsh_script(commands: Sequence[Command], rules: Sequence[str]) -> str:
     )
 
 
-def _case(command: Command, commands: Sequence[Command]) -> str:
+def _case(command: CompletedCommand, commands: Sequence[CompletedCommand]) -> str:
     specifications = [*_options(command.options), *_arguments(command, commands)]
     lines = " \\\n".join(f"                {line}" for line in map(_quoted, specifications))
     return (
@@ -124,7 +130,7 @@ def _options(options: Iterable[Option]) -> Iterator[str]:
             yield f"{'*' * option.repeated}{excluded}{flag}{sign}[{_escaped(option.help)}]{value}"
 
 
-def _arguments(command: Command, commands: Sequence[Command]) -> Iterator[str]:
+def _arguments(command: CompletedCommand, commands: Sequence[CompletedCommand]) -> Iterator[str]:
     if not command.name:
         yield "1: :_nictop_first"
     for number, argument in enumerate(command.arguments, 1):

@@ -174,7 +174,7 @@ def connection_table(nic: int, snapshot: Snapshot) -> ConnectionTable | None:
         above=tuple(names[1:]),
         seconds=found.seconds,
         rows=rows,
-        users=_users(rows, found),
+        users=_users(rows),
         tcp=found.tcp,
         udp=found.udp,
         ended=found.ended,
@@ -295,7 +295,7 @@ def _sender_limit(one: Connection, much: float) -> Limit:
     return "network"
 
 
-def _users(rows: Iterable[ConnectionRow], found: Connections) -> tuple[User, ...]:
+def _users(rows: Iterable[ConnectionRow]) -> tuple[User, ...]:
     by_name: dict[str, list[ConnectionRow]] = {}
     for row in rows:
         if row.connection.protocol == "tcp":

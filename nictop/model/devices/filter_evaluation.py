@@ -66,7 +66,7 @@ class Refusal(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FilterVerdict:
     """What the chains do with frames of one kind."""
 
     refusal: Refusal | None = None
@@ -79,7 +79,7 @@ class Verdict:
     """Protocols that are accepted although new TCP connections are refused: icmp."""
 
 
-PASSED = Verdict()
+PASSED = FilterVerdict()
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _names_port(chain: PacketChain) -> bool:
     return any(condition.what in PORT_CONDITIONS for condition in _conditions(chain))
 
 
-def decisive(verdicts: Sequence[Verdict]) -> Verdict | None:
+def decisive(verdicts: Sequence[FilterVerdict]) -> FilterVerdict | None:
     """The first one that refuses, else the first one that is not known; None: there is neither."""
     for verdict in verdicts:
         if verdict.refusal is not None:
@@ -173,7 +173,7 @@ class Evaluator:
         """The verdict may differ between ports of one bridge."""
         return self._names_ports or any(chain.family == "bridge" for chain in chains)
 
-    def verdict(self, chains: Sequence[PacketChain], frame: Frame) -> Verdict:
+    def verdict(self, chains: Sequence[PacketChain], frame: Frame) -> FilterVerdict:
         """What all base chains together do. Refused: TCP is, and UDP is not accepted by a rule for
         all of it."""
         found = self._protocol_verdict(chains, frame)
@@ -185,15 +185,15 @@ class Evaluator:
             if other == PASSED:
                 passes.append(protocol)
         if "udp" in passes:
-            return Verdict(is_partial=True)
+            return FilterVerdict(is_partial=True)
         return replace(found, passes=tuple(passes))
 
-    def _protocol_verdict(self, chains: Iterable[PacketChain], frame: Frame) -> Verdict:
+    def _protocol_verdict(self, chains: Iterable[PacketChain], frame: Frame) -> FilterVerdict:
         verdicts = [self.chain_verdict(chain, frame) for chain in chains]
         is_partial = any(verdict.is_partial for verdict in verdicts)
-        return decisive(verdicts) or Verdict(is_partial=is_partial)
+        return decisive(verdicts) or FilterVerdict(is_partial=is_partial)
 
-    def chain_verdict(self, chain: PacketChain, frame: Frame) -> Verdict:
+    def chain_verdict(self, chain: PacketChain, frame: Frame) -> FilterVerdict:
         """What one base chain does."""
         if chain.policy == "accept" and table_of(chain) not in self._refusing:
             return PASSED
@@ -254,19 +254,19 @@ class Evaluator:
         return self._ends(called, frame, depth + 1)
 
 
-def _verdict_of_ends(chain: PacketChain, ends: Sequence[_End], frame: Frame) -> Verdict:
+def _verdict_of_ends(chain: PacketChain, ends: Sequence[_End], frame: Frame) -> FilterVerdict:
     """What a base chain does that may end in these ways."""
     verdicts = {end.verdict for end in ends}
     if verdicts == {"accept"}:
         return PASSED
     for end in ends:
         if end.verdict not in ("accept", *REFUSALS):
-            return Verdict(unknown=f"{chain_text(end.at)}: a rule with {_unknown_text(end)}")
+            return FilterVerdict(unknown=f"{chain_text(end.at)}: a rule with {_unknown_text(end)}")
     if "accept" in verdicts:
-        return Verdict(is_partial=True)
+        return FilterVerdict(is_partial=True)
     last = ends[-1]
     is_meant = last.rule is not None and _is_meant(last.rule, frame)
-    return Verdict(Refusal(chain, last.at, last.rule, is_meant))
+    return FilterVerdict(Refusal(chain, last.at, last.rule, is_meant))
 
 
 def _unknown_text(end: _End) -> str:

@@ -17,10 +17,10 @@ from nictop.model.devices.filter_evaluation import (
     FAMILY_CHAINS,
     PASSED,
     Evaluator,
+    FilterVerdict,
     Frame,
     FrameFamily,
     Refusal,
-    Verdict,
     decisive,
     table_of,
 )
@@ -200,7 +200,7 @@ def _verdicts(
     evaluator: Evaluator,
     *,
     family: FrameFamily,
-) -> Iterator[tuple[list[Link], Verdict]]:
+) -> Iterator[tuple[list[Link], FilterVerdict]]:
     """(ports of guests that the chains treat alike, what happens to their frames)"""
     untagged: Sequence[Link] = ()
     if any(netfilter_calls(bridge, snapshot, family)):
@@ -220,7 +220,7 @@ def _verdicts(
 
 def _verdict_for_port(
     evaluator: Evaluator, chains: Sequence[PacketChain], outward: Frame
-) -> Verdict:
+) -> FilterVerdict:
     """Frames from a port to the others, and back: one direction that is refused cuts it off."""
     back = replace(outward, inputs=outward.outputs, outputs=outward.inputs)
     verdicts = [evaluator.verdict(chains, frame) for frame in (outward, back)]

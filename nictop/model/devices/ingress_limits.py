@@ -27,7 +27,6 @@ from nictop.probe.records import (
 
 PLAIN_CONDITIONS = ("limit", "in", "out", "family")
 """Of a rule that limits everything on a link, not one service."""
-RECEIVING_HOOKS = ("ingress", "prerouting", "input", "forward")
 
 
 class TcLimit(NamedTuple):

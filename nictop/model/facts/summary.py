@@ -9,6 +9,7 @@ from nictop.model.devices.bonds import bond_text
 from nictop.model.facts.ethtool import present_and_maximum
 from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.parts import newest_counters, rates_of_links, unreadable_sources
+from nictop.model.queues.counts import used_channels
 from nictop.model.rates.links import LinkRates
 from nictop.model.snapshot import Snapshot, is_unread_link, outdated_text
 from nictop.model.text import units
@@ -67,8 +68,7 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
     elif driver is not None:
         facts.append(Fact("Driver", driver))
     if channels is not None:
-        number = (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
-        facts.append(Fact("Queues", count_noun(number, "queue")))
+        facts.append(Fact("Queues", count_noun(used_channels(channels), "queue")))
     errors = errors_fact(link, snapshot)
     brief = errors.text.removeprefix(NONE_NOW)
     if errors.text == NO_ERRORS:

@@ -200,7 +200,9 @@ def link_queue_positions(
     """The positions for a link in its present configuration. `peer`: the other end of a veth, if it
     is visible."""
     names = link.ethtool.driver_counter_names
-    if driver is None or names is None or (driver == "veth" and not _veth_counts(link, peer)):
+    if driver is None or names is None:
+        return {}
+    if driver == "veth" and not _veth_counts(link, peer):
         return {}
     return queue_positions(driver, names)
 
@@ -215,6 +217,6 @@ def _veth_counts(link: Link, peer: Link | None) -> bool:
         one.active and one.name.startswith("tx-tcp") and one.name.endswith("-segmentation")
         for one in peer.ethtool.features
     )
-    return not segments and any(
-        one.name == "rx-gro" and one.active for one in link.ethtool.features or ()
-    )
+    if segments:
+        return False
+    return any(one.name == "rx-gro" and one.active for one in link.ethtool.features or ())

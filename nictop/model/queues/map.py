@@ -336,20 +336,17 @@ def _offered(
     """Names of the rates that this queue has, or will have again after a reset."""
     if not sources.is_requested:
         return RATE_NAMES
-    rx = ("rx", queue.number) in sources.qstats
-    tx = ("tx", queue.number) in sources.qstats
-    at, to = queue.rx_positions, queue.tx_positions
-    counters = (
-        rx or at.packets,
-        rx or at.bytes,
-        at.drops,
-        tx or to.packets,
-        tx or to.bytes,
-        to.drops,
-    )
+    counters: list[bool] = []
+    for side, positions in (("rx", queue.rx_positions), ("tx", queue.tx_positions)):
+        has_kernel_counters = (side, queue.number) in sources.qstats
+        counters += (
+            has_kernel_counters or bool(positions.packets),
+            has_kernel_counters or bool(positions.bytes),
+            bool(positions.drops),
+        )
     offered = []
-    for name, value, source in zip(RATE_NAMES, values, counters, strict=True):
-        if value is not None or source:
+    for name, value, has_counter in zip(RATE_NAMES, values, counters, strict=True):
+        if value is not None or has_counter:
             offered.append(name)
     return tuple(offered)
 

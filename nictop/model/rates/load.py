@@ -117,11 +117,9 @@ def interrupt_rates(
 
 
 def _cpus_not_always_online(before: Counters, after: Counters) -> frozenset[int]:
-    return (
-        frozenset(before.cpus.keys() ^ after.cpus.keys())
-        if before.cpus and after.cpus
-        else frozenset()
-    )
+    if not before.cpus or not after.cpus:
+        return frozenset()
+    return frozenset(before.cpus.keys() ^ after.cpus.keys())
 
 
 def _per_cpu(
@@ -248,8 +246,6 @@ def _machine_rate(
     if old is None or old.description != new.description:
         return None
     cpus = {} if old.counts == new.counts else _per_cpu(old.counts, new.counts, excluded, elapsed)
-    return (
-        None
-        if cpus is None
-        else MachineInterruptRate(new.label, new.description, sum(cpus.values()), cpus)
-    )
+    if cpus is None:
+        return None
+    return MachineInterruptRate(new.label, new.description, sum(cpus.values()), cpus)

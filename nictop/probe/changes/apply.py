@@ -190,15 +190,11 @@ def wait_for_output(
 
 def last_line(output: bytes) -> str:
     """The last non-empty line of a program's output, without control characters."""
-    lines = [
-        line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()
-    ]
-    text = (
-        "".join(character if character.isprintable() else " " for character in lines[-1])
-        if lines
-        else ""
-    )
-    return text[:MAX_ERROR_CHARS]
+    text = ""
+    for line in output.decode("utf-8", "replace").splitlines():
+        text = line.strip() or text
+    printable = (character if character.isprintable() else " " for character in text)
+    return "".join(printable)[:MAX_ERROR_CHARS]
 
 
 def restore_operation(

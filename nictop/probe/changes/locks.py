@@ -55,33 +55,41 @@ def acquire(
     end = time.monotonic() + timeout
     acquired: list[socket.socket] = []
     for subject in sorted(subjects):
-        holder = None
-        while True:
-            lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
-            try:
-                lock.bind(LOCK_NAME_PREFIX + subject)
-                lock.listen(MAX_HOLDER_QUERIES)
-                acquired.append(lock)
-                break
-            except OSError as error:
-                lock.close()
-                in_use = error.errno == errno.EADDRINUSE
-                holder = holder or (lock_holder(subject) if in_use else None)
-                if holder is not None and holder[1] != os.geteuid():
-                    break
-                if in_use and time.monotonic() < end:
-                    select.select([], [], [], LOCK_POLL_SECONDS)
-                    continue
-                if in_use and ignore_unknown and holder is None:
-                    break
-                Locks(acquired).close()
-                name = subject_name(subject)
-                if not in_use:
-                    raise ValueError(f"cannot lock {name}: {error.strerror}") from None
-                raise ValueError(
-                    f"another change of {name} is in progress{holder_text(subject)}"
-                ) from None
+        try:
+            lock = _acquire_one(subject, end, ignore_unknown=ignore_unknown)
+        except ValueError:
+            Locks(acquired).close()
+            raise
+        if lock is not None:
+            acquired.append(lock)
     return Locks(acquired)
+
+
+def _acquire_one(subject: str, end: float, *, ignore_unknown: bool) -> socket.socket | None:
+    """None: it is passed over. Raises ValueError as `acquire` does; `end`: CLOCK_MONOTONIC."""
+    holder = None
+    while True:
+        lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+        try:
+            lock.bind(LOCK_NAME_PREFIX + subject)
+            lock.listen(MAX_HOLDER_QUERIES)
+        except OSError as error:
+            lock.close()
+            if error.errno != errno.EADDRINUSE:
+                name = subject_name(subject)
+                raise ValueError(f"cannot lock {name}: {error.strerror}") from None
+        else:
+            return lock
+        holder = holder or lock_holder(subject)
+        if holder is not None and holder[1] != os.geteuid():
+            return None
+        if time.monotonic() >= end:
+            break
+        select.select([], [], [], LOCK_POLL_SECONDS)
+    if ignore_unknown and holder is None:
+        return None
+    name = subject_name(subject)
+    raise ValueError(f"another change of {name} is in progress{holder_text(subject)}")
 
 
 def lock_holder(subject: str) -> tuple[int, int] | None:

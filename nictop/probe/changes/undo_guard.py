@@ -26,8 +26,8 @@ from nictop.probe.changes.networkmanager import guard as networkmanager_guard
 from nictop.probe.changes.networkmanager.guard import CheckpointFields, RolledBack
 from nictop.probe.changes.verification import (
     AppliedValues,
+    DifferenceReading,
     Differences,
-    Reading,
     read_applied,
 )
 from nictop.probe.kernel.process_identity import ProcessIdentity
@@ -153,11 +153,9 @@ class Guard:
                     target = target_state(operation, read_state(operation, self._roots))
                 apply_operation(operation, self._roots, target, held.descriptors, on_poll)
             except (ValueError, OSError) as error:
-                reason = (
-                    watchdog.failure_reason(str(error))
-                    if operation.uses_networkmanager
-                    else str(error)
-                )
+                reason = str(error)
+                if operation.uses_networkmanager:
+                    reason = watchdog.failure_reason(reason)
                 raise RolledBack(reason, failed=True) from None
         settled = networkmanager_guard.settle(record.checkpoint, self._command.keep_within)
         record = replace(record, checkpoint=settled)
@@ -182,7 +180,7 @@ class Guard:
             watch.close()
         raise RolledBack(REASON_TIMEOUT)
 
-    def _set_reading(self, reading: Reading | None) -> None:
+    def _set_reading(self, reading: DifferenceReading | None) -> None:
         """`_poll_commands` returns when it has a result."""
         descriptor = -1 if reading is None else reading.descriptor
         if descriptor == self._reading:
@@ -196,7 +194,7 @@ class Guard:
     def _verify(self, applied: AppliedValues) -> Differences | None:
         """Read the values once more, now that they are to be kept; None: they cannot be read."""
         try:
-            return Reading(applied, self._roots, with_profiles=True).wait(VERIFY_TIMEOUT)
+            return DifferenceReading(applied, self._roots, with_profiles=True).wait(VERIFY_TIMEOUT)
         except OSError:
             return None
 
@@ -237,7 +235,7 @@ class ValueWatch:
         self._pipe, self._applied, self._roots = pipe, applied, roots
         self._deadline = deadline
         self._reported: Differences = ()
-        self.reading: Reading | None = None
+        self.reading: DifferenceReading | None = None
         self.due = time.monotonic() + CHECK_SECONDS
         """When `advance` has something to do (CLOCK_MONOTONIC), unless the reading has a result
         before."""
@@ -253,7 +251,7 @@ class ValueWatch:
         elif now >= self.due:
             self.due = self._deadline
             with contextlib.suppress(OSError):
-                self.reading = Reading(self._applied, self._roots, with_profiles=False)
+                self.reading = DifferenceReading(self._applied, self._roots, with_profiles=False)
 
     def _take(self, differences: Differences | None) -> None:
         if differences in (None, self._reported):

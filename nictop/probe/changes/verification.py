@@ -99,7 +99,7 @@ def within_limits(differences: Differences) -> Differences:
     return tuple(fitting)
 
 
-class Reading:
+class DifferenceReading:
     """A child that runs `read_differences`. Raises OSError: it cannot be started."""
 
     def __init__(self, applied: AppliedValues, roots: Roots, *, with_profiles: bool) -> None:

@@ -7,7 +7,7 @@ from nictop.probe.kernel import errno_reasons as reasons
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from nictop.probe.counters.on_demand.interrupt_table import InterruptLine
-    from nictop.probe.counters.on_demand.ports import PortCounts
+    from nictop.probe.counters.on_demand.ports import PortFields
     from nictop.probe.counters.on_demand.queues import Queue
 
 
@@ -31,7 +31,7 @@ class Sample:
         self.channels: dict[int, dict[int, tuple[int | None, ...]]] = {}
         self.machine: tuple[InterruptLine, ...] | None = None
         self.vfs: dict[int, dict[int, tuple[int, ...]]] = {}
-        self.ports: dict[int, PortCounts] = {}
+        self.ports: dict[int, PortFields] = {}
         self.unreadable: dict[str, dict[str, str]] = {}
         self.stack: dict[str, int] = {}
 

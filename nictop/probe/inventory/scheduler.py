@@ -295,11 +295,9 @@ class InventoryScheduler:
 def rescan_interval(missing: Iterable[str]) -> float:
     """Seconds to the next inventory without event or request; `missing`: event sources that are not
     available."""
-    return (
-        RESCAN_SECONDS
-        if {"rtnetlink", "uevents"}.isdisjoint(missing)
-        else RESCAN_SECONDS_WITHOUT_EVENTS
-    )
+    if {"rtnetlink", "uevents"}.isdisjoint(missing):
+        return RESCAN_SECONDS
+    return RESCAN_SECONDS_WITHOUT_EVENTS
 
 
 class UnreadEvent:

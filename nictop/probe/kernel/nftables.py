@@ -139,12 +139,10 @@ def parse_dormant_table(body: bytes) -> tuple[int, str] | None:
     if len(body) < NFGENMSG.size:
         return None
     fields = dict(netlink.iter_attributes(body[NFGENMSG.size :]))
-    is_dormant = (number(fields.get(NFTA_TABLE_FLAGS)) or 0) & NFT_TABLE_F_DORMANT
-    return (
-        (NFGENMSG.unpack_from(body)[0], netlink.text(fields.get(NFTA_TABLE_NAME, b"")))
-        if is_dormant
-        else None
-    )
+    flags = number(fields.get(NFTA_TABLE_FLAGS)) or 0
+    if not flags & NFT_TABLE_F_DORMANT:
+        return None
+    return NFGENMSG.unpack_from(body)[0], netlink.text(fields.get(NFTA_TABLE_NAME, b""))
 
 
 def signed(value: bytes | None) -> int:

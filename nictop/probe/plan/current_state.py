@@ -85,11 +85,10 @@ def read_state(operation: Operation, roots: Roots) -> State:
 def target_state(operation: Operation, before: State) -> State:
     """What `read_state` returns once the operation is done."""
     if operation.kind == "features":
-        return {
-            name: value
-            for key, value in operation.settings
-            for name in matching_features(key, before)
-        }
+        wanted = {}
+        for key, value in operation.settings:
+            wanted.update(dict.fromkeys(matching_features(key, before), value))
+        return wanted
     if operation.kind == "identify":
         return {"LED": f"blinks for {operation.settings[0][1]} s, then normal"}
     if operation.kind == "virtual function":  # a vlan without a qos means qos 0
@@ -283,12 +282,10 @@ def read_vlan(operation: Operation, _: Roots) -> State:
     """One VLAN of a bridge port or bridge, and its PVID if that would be changed."""
     vlans = read_vlans().get(read_ifindex(operation.interface), ())
     found = next((one for one in vlans if one.first <= operation.number <= one.last), None)
-    flags = () if found is None else (("pvid", found.pvid), ("untagged", found.untagged))
-    state = (
-        "absent"
-        if found is None
-        else " ".join(name for name, is_set in flags if is_set) or "tagged"
-    )
+    state = "absent"
+    if found is not None:
+        flags = (("pvid", found.pvid), ("untagged", found.untagged))
+        state = " ".join(name for name, is_set in flags if is_set) or "tagged"
     pvid = next((str(one.first) for one in vlans if one.pvid), "none")
     values = {"pvid": pvid}
     return {key: values.get(key, state) for key, _value in operation.settings}
@@ -304,7 +301,9 @@ def read_bridge_port(operation: Operation, _: Roots) -> State:
     value = getattr(port, key)
     if value is None:
         raise ValueError(f"the kernel does not report {key} of {operation.interface}")
-    return {key: str(value) if key == "cost" else "on" if value else "off"}
+    if key == "cost":
+        return {key: str(value)}
+    return {key: "on" if value else "off"}
 
 
 def read_bridge(operation: Operation, _: Roots) -> State:
@@ -362,12 +361,10 @@ def read_file(operation: Operation, roots: Roots) -> State:
             )
     content = read_text(roots.path(operation.words[1]))
     if isinstance(content, Unreadable):
-        missing = f"{operation.subject} has no {os.path.basename(operation.words[1])}"
-        raise ValueError(
-            missing
-            if content.reason == "missing"
-            else f"{missing} that can be read: {content.detail}"
-        )
+        problem = f"{operation.subject} has no {os.path.basename(operation.words[1])}"
+        if content.reason != "missing":
+            problem += f" that can be read: {content.detail}"
+        raise ValueError(problem)
     return {operation.settings[0][0]: content}
 
 

@@ -38,12 +38,13 @@ class SshRoute:
 def read_ssh_routes(proc: str = "/proc") -> list[SshRoute]:
     """Routes of all SSH connections, the own one first."""
     own = read_ssh_connection(proc)
-    routes = [] if own is None else [SshRoute(OWN_SSH, own[0][1], read_return_ifindex(own[0][0]))]
-    others = [
-        one
-        for one in read_connections([own[1]] if own else [], proc)
-        if own is None or one != own[0]
-    ]
+    routes: list[SshRoute] = []
+    if own is None:
+        others = list(read_connections([], proc))
+    else:
+        (client, server), port = own
+        routes.append(SshRoute(OWN_SSH, server, read_return_ifindex(client)))
+        others = [one for one in read_connections([port], proc) if one != (client, server)]
     clients = {client for client, _ in others[:MAX_ROUTED_CLIENTS]}
     return_ifindexes = {client: read_return_ifindex(client) for client in clients}
     return routes + [

@@ -90,27 +90,16 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
     refuse_repetitions(operations)
     links, _ = read_links(roots.sys)
     dependents = read_lifelines(links, roots)
-    planned: list[PlannedOperation] = []
-    for operation in operations:
-        if operation.uses_networkmanager:
-            planned.append(PlannedOperation(operation))
-        else:
-            planned.append(read_operation(operation, planned, links, roots))
-    read_networkmanager_part(
-        [one for one in planned if one.operation.uses_networkmanager], links, roots
-    )
+    planned = read_operations(operations, links, roots)
     planned_actions = tuple(planned_action(one, dependents) for one in planned)
-    touched = [
-        name
-        for one in planned
-        if one.operation.kind not in NON_DISRUPTIVE_KINDS
-        for name in one.links
-    ]
-    undo = tuple(
-        dict.fromkeys(words for one in reversed(planned) for words in (*one.undo, *one.kernel_undo))
-    )
-    names = {name for one in planned for name in (one.operation.interface, *one.links) if name}
-    ifindexes = read_ifindexes(sorted(names | link_names(undo)))
+    undo = undo_of(planned)
+    names = link_names(undo)
+    touched: set[str] = set()
+    for one in planned:
+        names.update(filter(None, (one.operation.interface, *one.links)))
+        if one.operation.kind not in NON_DISRUPTIVE_KINDS:
+            touched.update(one.links)
+    ifindexes = read_ifindexes(sorted(names))
     digest = json.dumps(
         [ifindexes, *([one.words, one.before, one.undo] for one in planned_actions)]
     )
@@ -119,10 +108,34 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
         planned_actions,
         undo,
         hashlib.sha256(digest.encode("utf-8", "replace")).hexdigest()[:32],
-        any(name in dependents for name in touched),
+        not touched.isdisjoint(dependents),
         lock_subjects(planned),
         ifindexes,
     )
+
+
+def read_operations(
+    operations: Iterable[Operation], links: Sequence[Link], roots: Roots
+) -> list[PlannedOperation]:
+    """With what the host has now. Raises ValueError."""
+    planned: list[PlannedOperation] = []
+    for operation in operations:
+        if operation.uses_networkmanager:
+            planned.append(PlannedOperation(operation))
+        else:
+            planned.append(read_operation(operation, planned, links, roots))
+    of_networkmanager = [one for one in planned if one.operation.uses_networkmanager]
+    read_networkmanager_part(of_networkmanager, links, roots)
+    return planned
+
+
+def undo_of(planned: Sequence[PlannedOperation]) -> tuple[tuple[str, ...], ...]:
+    """Of all operations, the last one first; each action once."""
+    undo: dict[tuple[str, ...], None] = {}
+    for one in reversed(planned):
+        undo.update(dict.fromkeys(one.undo))
+        undo.update(dict.fromkeys(one.kernel_undo))
+    return tuple(undo)
 
 
 def read_lifelines(links: Sequence[Link], roots: Roots) -> dict[str, tuple[str, ...]]:

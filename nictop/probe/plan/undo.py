@@ -35,7 +35,7 @@ from nictop.probe.kernel.rtnetlink import (
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
 from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS, CPU_LIST
-from nictop.probe.plan.grammar.operation import Operation
+from nictop.probe.plan.grammar.operation import Operation, flattened
 from nictop.probe.records import Link, Unreadable
 
 IFA_LABEL, IFA_BROADCAST, IFA_RT_PRIORITY = 3, 4, 9
@@ -54,7 +54,7 @@ def read_undo(
     """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
     ValueError and OSError."""
     kind, name = operation.kind, operation.interface
-    settings = tuple(word for pair in before.items() for word in pair)
+    settings = flattened(before.items())
     if kind in ("rings", "features", "coalescing"):
         return ((*operation.words[:3], *settings),)
     if kind == "identify":  # ends with the program
@@ -176,22 +176,22 @@ def refuse_lost_routes(operation: Operation) -> None:
         raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
-        if "secondary" in one.flags and other.network == interface.network and other != interface:
+        is_of_subnet = other.network == interface.network and other != interface
+        if "secondary" in one.flags and is_of_subnet:
             raise ValueError(
                 f"removing {text} would also remove its secondary address {one.address}"
             )
     for gateway, source in read_routes(name, interface.version):
         is_source = source == str(interface.ip)
-        if interface.version == 6:
-            if is_source:
-                raise ValueError(
-                    f"removing {text} would also remove the preferred source of a route of {name}, "
-                    f"which could not be restored"
-                )
-            continue
-        if is_source or (
-            gateway is not None and ipaddress.ip_address(gateway) in interface.network
-        ):
+        if is_source and interface.version == 6:
+            raise ValueError(
+                f"removing {text} would also remove the preferred source of a route of {name}, "
+                f"which could not be restored"
+            )
+        is_lost = is_source
+        if interface.version == 4 and gateway is not None:
+            is_lost = is_lost or ipaddress.ip_address(gateway) in interface.network
+        if is_lost:
             raise ValueError(
                 f"removing {text} would also remove a route of {name}, which could not be restored"
             )

@@ -10,7 +10,8 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal, TypedDict
+    from collections.abc import Callable
+    from typing import TypedDict
 
     class RequestFields(TypedDict, total=False):
         interval: float
@@ -24,13 +25,6 @@ if TYPE_CHECKING:
         change: dict[str, object]
 
 
-LINK_FIELDS: tuple[Literal["watch", "connections"], ...] = ("watch", "connections")
-BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = (
-    "inventory",
-    "machine",
-    "recheck",
-)
-OBJECT_FIELDS: tuple[Literal["traffic", "change"], ...] = ("traffic", "change")
 MIN_COUNTER_INTERVAL, MAX_COUNTER_INTERVAL = 0.1, 60.0
 """Seconds between two counters."""
 MAX_REQUEST_BYTES = 64 * 1024
@@ -88,41 +82,36 @@ def parse_request(line: bytes) -> tuple[RequestFields, str]:
         return {}, "not an object"
     fields: RequestFields = {}
     problems = []
-    interval = request.get("interval")
-    if interval is not None:
-        seconds = clamped_interval(interval)
-        if seconds is None:
-            problems.append("interval is not a positive number")
+    for name, (valid_value, problem) in REQUEST_FIELDS.items():
+        given = request.get(name)
+        if given is None:
+            continue
+        value = valid_value(given)
+        if value is None:
+            problems.append(f"{name} {problem}")
         else:
-            fields["interval"] = seconds
-    for list_name in LINK_FIELDS:
-        links = request.get(list_name)
-        if (
-            isinstance(links, list)
-            and len(links) <= MAX_WATCHED_LINKS
-            and all(map(is_ifindex, links))
-        ):
-            fields[list_name] = links
-        elif links is not None:
-            problems.append(f"{list_name} is not a list of at most {MAX_WATCHED_LINKS} ifindexes")
-    for name in BOOLEAN_FIELDS:
-        flag = request.get(name)
-        if isinstance(flag, bool):
-            fields[name] = flag
-        elif flag is not None:
-            problems.append(f"{name} is not true or false")
-    ping = request.get("ping")
-    if type(ping) is int and 0 <= ping <= MAX_PING_SEQUENCE:
-        fields["ping"] = ping
-    elif ping is not None:
-        problems.append("ping is not a number of this size")
-    for command in OBJECT_FIELDS:
-        value = request.get(command)
-        if isinstance(value, dict):
-            fields[command] = value
-        elif value is not None:
-            problems.append(f"{command} is not an object")
+            fields[name] = value  # type: ignore[literal-required]
     return fields, "; ".join(problems)
+
+
+def _valid_links(value: object) -> list[int] | None:
+    if not isinstance(value, list) or len(value) > MAX_WATCHED_LINKS:
+        return None
+    return value if all(map(is_ifindex, value)) else None
+
+
+def _valid_flag(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
+
+
+def _valid_sequence(value: object) -> int | None:
+    if type(value) is not int or not 0 <= value <= MAX_PING_SEQUENCE:
+        return None
+    return value
+
+
+def _valid_object(value: object) -> dict[str, object] | None:
+    return value if isinstance(value, dict) else None
 
 
 def clamped_interval(value: object) -> float | None:
@@ -135,3 +124,18 @@ def clamped_interval(value: object) -> float | None:
 
 def is_ifindex(value: object) -> bool:
     return type(value) is int and 0 < value < 1 << 31
+
+
+LINKS_PROBLEM = f"is not a list of at most {MAX_WATCHED_LINKS} ifindexes"
+REQUEST_FIELDS: dict[str, tuple[Callable[[object], object | None], str]] = {
+    "interval": (clamped_interval, "is not a positive number"),
+    "watch": (_valid_links, LINKS_PROBLEM),
+    "connections": (_valid_links, LINKS_PROBLEM),
+    "inventory": (_valid_flag, "is not true or false"),
+    "machine": (_valid_flag, "is not true or false"),
+    "recheck": (_valid_flag, "is not true or false"),
+    "ping": (_valid_sequence, "is not a number of this size"),
+    "traffic": (_valid_object, "is not an object"),
+    "change": (_valid_object, "is not an object"),
+}
+"""Field → its value, None for an invalid one, and what is then wrong with it."""

@@ -16,7 +16,14 @@ import signal
 import time
 import zlib
 
-from nictop.probe.reach.agent_client import Agent, AgentError, AgentGone, Wait, content, printable
+from nictop.probe.reach.agent_client import (
+    Agent,
+    AgentError,
+    AgentGone,
+    AnswerWait,
+    content,
+    printable,
+)
 from nictop.probe.reach.agent_facts import check_guest
 from nictop.probe.reach.agent_guardian import Guardian
 from nictop.probe.reach.agent_guests import check_run, open_agent, why_standing
@@ -103,7 +110,7 @@ class Bridge:
 
     def _open_pipes(self) -> None:
         """As soon as the other process has made them."""
-        wait, delay = Wait(START_SECONDS, STDIN), OPEN_POLL_SECONDS
+        wait, delay = AnswerWait(START_SECONDS, STDIN), OPEN_POLL_SECONDS
         for descriptor, mode in ((OUTPUT_DESCRIPTOR, "r"), (INPUT_DESCRIPTOR, "w")):
             path = f"/proc/{self._pid}/fd/{descriptor}"
             while not self._open(path, mode):

@@ -105,7 +105,7 @@ class Agent:
         self._transport.close()
 
 
-class Wait:
+class AnswerWait:
     """For answers, `seconds` at most. `watched`: see `Agent.watch`; None: nobody asks."""
 
     def __init__(self, seconds: float, watched: int | None) -> None:
@@ -185,7 +185,7 @@ class SocketTransport:
         self._check_owner()
         number = int.from_bytes(os.urandom(4), "big")
         sync = {"execute": "guest-sync-delimited", "arguments": {"id": number}}
-        wait = Wait(ANSWER_SECONDS, self._watched)
+        wait = AnswerWait(ANSWER_SECONDS, self._watched)
         answer = self._exchange(SYNC_MARK + json.dumps(sync).encode(), b"\n", after=SYNC_MARK)
         for _ in range(MAX_OLD_ANSWERS):
             if decoded(answer).get("return") == number:
@@ -208,7 +208,7 @@ class SocketTransport:
                 "not asked"
             )
 
-    def _next_answer(self, wait: Wait) -> bytes:
+    def _next_answer(self, wait: AnswerWait) -> bytes:
         """To the next guest-sync-delimited: the one before was that of a client that did not wait
         for it."""
         try:
@@ -220,7 +220,7 @@ class SocketTransport:
     def _exchange(self, request: bytes, end: bytes, after: bytes = b"") -> bytes:
         """The answer until `end`; what precedes `after` is discarded."""
         assert self._socket is not None
-        wait = Wait(ANSWER_SECONDS, self._watched)
+        wait = AnswerWait(ANSWER_SECONDS, self._watched)
         try:
             self._socket.settimeout(ANSWER_SECONDS)
             self._socket.sendall(request + b"\n")
@@ -232,7 +232,7 @@ class SocketTransport:
         except OSError as error:
             raise AgentGone(f"the socket of the guest agent failed: {error.strerror}") from None
 
-    def _take(self, end: bytes, wait: Wait) -> bytes:
+    def _take(self, end: bytes, wait: AnswerWait) -> bytes:
         assert self._socket is not None
         searched = 0
         while True:
@@ -367,7 +367,7 @@ class VirshTransport:
     def _printed(self, virsh: subprocess.Popen[bytes]) -> list[str]:
         """The lines that are printed until `END_WORD`."""
         assert virsh.stdout is not None
-        wait = Wait(ANSWER_SECONDS + VIRSH_SECONDS, self._watched)
+        wait = AnswerWait(ANSWER_SECONDS + VIRSH_SECONDS, self._watched)
         end = END_WORD.encode()
         searched = 0
         while True:

@@ -44,11 +44,9 @@ def check_guest(agent: Agent) -> None:
 def forbidden_commands(agent: Agent) -> list[str]:
     """Those of `COMMANDS` that the agent does not have or does not allow."""
     commands = field(answer(agent, "guest-info"), "supported_commands")
-    allowed = [
-        field(command, "name")
-        for command in (commands if isinstance(commands, list) else ())
-        if field(command, "enabled")
-    ]
+    allowed = []
+    if isinstance(commands, list):
+        allowed = [field(command, "name") for command in commands if field(command, "enabled")]
     return [command for command in COMMANDS if command not in allowed]
 
 

@@ -396,54 +396,58 @@ class Generators:
             self._send(generator.command.id, kind, now, **fields)
 
     def _observe(self, generator: Generator, now: float) -> None:
-        command, child = generator.command, generator.child
-        if (
-            command.role == "server"
-            and not generator.is_answered
-            and now >= generator.next_listen_check
-        ):
-            generator.next_listen_check = now + LISTEN_POLL_SECONDS[now > generator.created + 2.0]
-            udp = command.generator == "builtin" and "--udp" in command.arguments
-            if read_listening(child.pid, command.port, udp=udp, proc=self._proc):
-                generator.is_answered = True
-                self._send(command.id, "listening", now)
+        if generator.command.role == "server" and not generator.is_answered:
+            self._check_listening(generator, now)
         if generator.next_sockets is not None and now >= generator.next_sockets:
-            generator.next_sockets += command.interval * (
-                1 + int((now - generator.next_sockets) / command.interval)
-            )
-            sockets, unreadable = self._diagnosis.read(
-                (child.pid,), command.port, last_port(command)
-            )
-            if unreadable is not None:
-                generator.next_sockets = None
-            if sockets or unreadable is not None:
-                read_time = time.monotonic()
-                self._send(
-                    command.id,
-                    "sockets",
-                    read_time,
-                    droppable=True,
-                    sockets=sockets,
-                    unreadable=unreadable,
-                )
+            self._read_sockets(generator, generator.next_sockets, now)
+        if generator.next_threads is not None and now >= generator.next_threads:
+            self._read_threads(generator)
 
-        if (
-            generator.threads is not None
-            and generator.next_threads is not None
-            and now >= generator.next_threads
-        ):
-            seconds, threads, missing = generator.threads.read()
-            now = time.monotonic()
-            generator.next_threads = now + generator.threads.interval
+    def _check_listening(self, generator: Generator, now: float) -> None:
+        if now < generator.next_listen_check:
+            return
+        command = generator.command
+        generator.next_listen_check = now + LISTEN_POLL_SECONDS[now > generator.created + 2.0]
+        udp = command.generator == "builtin" and "--udp" in command.arguments
+        if read_listening(generator.child.pid, command.port, udp=udp, proc=self._proc):
+            generator.is_answered = True
+            self._send(command.id, "listening", now)
+
+    def _read_sockets(self, generator: Generator, due: float, now: float) -> None:
+        """`due`: when they were to be read. Those that cannot be read are not read again."""
+        command = generator.command
+        intervals = 1 + int((now - due) / command.interval)
+        generator.next_sockets = due + command.interval * intervals
+        sockets, unreadable = self._diagnosis.read(
+            (generator.child.pid,), command.port, last_port(command)
+        )
+        if unreadable is not None:
+            generator.next_sockets = None
+        if sockets or unreadable is not None:
             self._send(
                 command.id,
-                "threads",
-                now,
+                "sockets",
+                time.monotonic(),
                 droppable=True,
-                seconds=seconds,
-                threads=threads,
-                unreadable=missing,
+                sockets=sockets,
+                unreadable=unreadable,
             )
+
+    def _read_threads(self, generator: Generator) -> None:
+        if generator.threads is None:
+            return
+        seconds, threads, missing = generator.threads.read()
+        now = time.monotonic()
+        generator.next_threads = now + generator.threads.interval
+        self._send(
+            generator.command.id,
+            "threads",
+            now,
+            droppable=True,
+            seconds=seconds,
+            threads=threads,
+            unreadable=missing,
+        )
 
     def _fail(self, generator: Generator, text: str, now: float) -> None:
         """Terminate it; the first reason is sent."""
@@ -456,35 +460,34 @@ class Generators:
         if generator.threads is not None:
             generator.threads.close()
         code = generator.child.reap()
-        status, number = (code, None) if code >= 0 else (None, -code)
-        name = generator.command.id
         if generator.command.action == "work" and code != 0:
             self._end_workload(generator)
         if generator.command.action in LOOKUPS:
-            del self._lookups[name]
-            if not generator.is_answered:
-                label = LOOKUPS[generator.command.action][1]
-                self._send(
-                    name,
-                    "failed",
-                    now,
-                    text=generator.error or _unanswered_text(generator, label, code),
-                )
-            elif generator.command.action in SEVERAL_ANSWERS:
-                text = STOPPED_TEXT if generator.child.was_stopped else ""
-                self._send(name, "exit", now, status=status, signal=number, text=text)
+            self._finish_lookup(generator, code, now)
             return
+        name = generator.command.id
         del self._running[name]
-        if generator.started:
-            is_stopped = bool(generator.error) or generator.child.terminated_at is not None
-            text = (
-                ""
-                if is_stopped
-                else why_it_died(number, generator.last_errors, generator.kills, self._proc)
-            )
-            self._send(name, "exit", now, status=status, signal=number, text=text)
-        else:
+        if not generator.started:
             self._send(name, "failed", now, text=generator.error or "stopped before it started")
+            return
+        status, number = status_and_signal(code)
+        is_stopped = bool(generator.error) or generator.child.terminated_at is not None
+        text = ""
+        if not is_stopped:
+            text = why_it_died(number, generator.last_errors, generator.kills, self._proc)
+        self._send(name, "exit", now, status=status, signal=number, text=text)
+
+    def _finish_lookup(self, generator: Generator, code: int, now: float) -> None:
+        """`code`: how its child has ended."""
+        command = generator.command
+        del self._lookups[command.id]
+        if not generator.is_answered:
+            text = generator.error or _unanswered_text(generator, LOOKUPS[command.action][1], code)
+            self._send(command.id, "failed", now, text=text)
+        elif command.action in SEVERAL_ANSWERS:
+            status, number = status_and_signal(code)
+            text = STOPPED_TEXT if generator.child.was_stopped else ""
+            self._send(command.id, "exit", now, status=status, signal=number, text=text)
 
     def _end_workload(self, generator: Generator) -> None:
         """Its supervisor was killed: its processes must not be left."""
@@ -524,6 +527,13 @@ def last_port(command: TrafficCommand) -> int:
     from nictop.probe.traffic.ntttcp import ntttcp_ports
 
     return min(command.port + ntttcp_ports(command.arguments) - 1, 65535)
+
+
+def status_and_signal(code: int) -> tuple[int | None, int | None]:
+    """Of a return code of `subprocess`: one of them is None."""
+    if code < 0:
+        return None, -code
+    return code, None
 
 
 def _unanswered_text(generator: Generator, label: str, code: int) -> str:

@@ -51,38 +51,38 @@ def listen_for_lldp(links: Sequence[int], seconds: float, report: Callable[[obje
             unreadable[str(ifindex)] = unreadable_from_error(error, "packet socket")
             continue
         sockets.update((one.fileno(), (one, ifindex)) for one in opened)
-    waiting = {ifindex for _, ifindex in sockets.values()}
     poll = select.poll()
     for descriptor in sockets:
         poll.register(descriptor, select.POLLIN)
-    frames = dict.fromkeys(waiting, 0)
-    while waiting:
+    frames = {ifindex: 0 for _, ifindex in sockets.values()}  # of NICs that are still listened to
+    while frames:
         remaining = begin + seconds - time.monotonic()
         if remaining <= 0:
             break
         for descriptor, _ in poll.poll(remaining * 1000):
             channel, ifindex = sockets[descriptor]
-            if ifindex not in waiting:
+            if ifindex not in frames:
                 continue
             neighbour, count = receive(channel)
             frames[ifindex] += count
+            if neighbour is None and frames[ifindex] < MAX_FRAMES:
+                continue
             elapsed = time.monotonic() - begin
             if neighbour is not None:
                 report(LldpListening(tuple(links), {ifindex: neighbour}, seconds=elapsed))
-            elif frames[ifindex] >= MAX_FRAMES:
-                detail = (
-                    f"{frames[ifindex]} other frames within {elapsed:.1f} s: not listened to "
-                    f"further"
-                )
-                unreadable[str(ifindex)] = Unreadable("failed", detail)
             else:
-                continue
-            waiting.discard(ifindex)
+                unreadable[str(ifindex)] = _too_many_frames(frames[ifindex], elapsed)
+            del frames[ifindex]
             for other, (_, place) in sockets.items():
                 if place == ifindex:
                     poll.unregister(other)
     elapsed = time.monotonic() - begin
     report(LldpListening(tuple(links), ended=True, seconds=elapsed, unreadable=unreadable))
+
+
+def _too_many_frames(number: int, elapsed: float) -> Unreadable:
+    detail = f"{number} other frames within {elapsed:.1f} s: not listened to further"
+    return Unreadable("failed", detail)
 
 
 def open_sockets(ifindex: int) -> list[socket.socket]:

@@ -77,6 +77,9 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
     except OSError as error:
         unreadable["route"] = unreadable_from_error(error, "RTM_GETROUTE")
     rule, entry = _refusal(family, address, source, route)
+    rp_filter = None
+    if family == socket.AF_INET and ifindex:
+        rp_filter = _read_rp_filter(ifindex, proc, unreadable)
     return TrafficPath(
         address=address,
         source=source,
@@ -87,9 +90,7 @@ def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") 
         entry=entry,
         neighbour=state,
         neighbour_address=mac,
-        rp_filter=_read_rp_filter(ifindex, proc, unreadable)
-        if family == socket.AF_INET and ifindex
-        else None,
+        rp_filter=rp_filter,
         unreadable=unreadable,
     )
 

@@ -81,7 +81,7 @@ TYPE_OFFSET = 7
 """Of rtm_type in struct rtmsg."""
 
 
-class Rule(NamedTuple):
+class RuleLine(NamedTuple):
     """One line of ``ip rule show``."""
 
     priority: int
@@ -138,7 +138,7 @@ def read_refusal(family: int, address: str, source: str, kind: str) -> tuple[str
     return refusal(rules, routes, address, source, kind)
 
 
-def unreachable_rule(rules: Iterable[Rule], address: str, source: str) -> str:
+def unreachable_rule(rules: Iterable[RuleLine], address: str, source: str) -> str:
     """The rule behind an answer that says "no route": an unreachable rule gives the same error,
     ENETUNREACH (net/ipv4/fib_rules.c, fib4_rule_action). "": there is none."""
     for rule in sorted(rules):
@@ -148,7 +148,11 @@ def unreachable_rule(rules: Iterable[Rule], address: str, source: str) -> str:
 
 
 def refusal(
-    rules: Iterable[Rule], routes: Iterable[DiscardingRoute], address: str, source: str, kind: str
+    rules: Iterable[RuleLine],
+    routes: Iterable[DiscardingRoute],
+    address: str,
+    source: str,
+    kind: str,
 ) -> tuple[str, str]:
     """See `read_refusal`."""
     covering = [one for one in routes if covers(one.destination, address)]
@@ -164,7 +168,7 @@ def refusal(
     return "", ""
 
 
-def matches(rule: Rule, address: str, source: str) -> bool:
+def matches(rule: RuleLine, address: str, source: str) -> bool:
     return (covers(rule.source, source) and covers(rule.destination, address)) != rule.invert
 
 
@@ -187,12 +191,12 @@ def table_name(number: int) -> str:
     return TABLE_NAMES.get(number, str(number))
 
 
-def parse_rules(payloads: Iterable[bytes], family: int) -> list[Rule]:
+def parse_rules(payloads: Iterable[bytes], family: int) -> list[RuleLine]:
     """RTM_NEWRULE messages; malformed ones are left out."""
     return [rule for rule in (parse_rule(one, family) for one in payloads) if rule is not None]
 
 
-def parse_rule(payload: bytes, family: int) -> Rule | None:
+def parse_rule(payload: bytes, family: int) -> RuleLine | None:
     """None: malformed, or another family or action."""
     if len(payload) < RTMSG.size:
         return None
@@ -211,7 +215,7 @@ def parse_rule(payload: bytes, family: int) -> Rule | None:
     narrow = (
         bool(mark) or incoming not in ("", "lo") or any(kind in found for kind in NARROW_ATTRIBUTES)
     )
-    return Rule(
+    return RuleLine(
         unsigned(found.get(FRA_PRIORITY, b"")),
         source,
         destination,

@@ -102,10 +102,8 @@ class TrafficCommand:
         lowest = 0 if self.action == "path_listen" else 1
         if type(port) is not int or not lowest <= port < 65536:
             raise ValueError(f"port is not a number from {lowest} to 65535")
-        short = request.get("short", False)
-        if not isinstance(short, bool):
-            raise ValueError("short is not true or false")
-        self.cookie, self.port, self.short = _cookie(request), port, short
+        self.short = _flag(request, "short")
+        self.cookie, self.port = _cookie(request), port
         self.deadline = _seconds(request, "deadline", MAX_PATH_TEST_SECONDS)
 
     def _check_peer(self, request: Mapping[str, object]) -> None:
@@ -161,18 +159,12 @@ class TrafficCommand:
             raise ValueError("congestion is not text")
         self.congestion = congestion
         self.deadline = _seconds(request, "deadline", MAX_DEADLINE_SECONDS)
-        sockets = request.get("sockets", False)
-        if not isinstance(sockets, bool):
-            raise ValueError("sockets is not true or false")
-        self.sockets = sockets
-        interval = (
-            _seconds(request, "interval", MAX_SOCKET_INTERVAL) if sockets else MAX_SOCKET_INTERVAL
-        )
+        self.sockets = _flag(request, "sockets")
+        interval = MAX_SOCKET_INTERVAL
+        if self.sockets:
+            interval = _seconds(request, "interval", MAX_SOCKET_INTERVAL)
         self.interval = max(MIN_SOCKET_INTERVAL, interval)
-        threads = request.get("threads", False)
-        if not isinstance(threads, bool):
-            raise ValueError("threads is not true or false")
-        self.threads = threads
+        self.threads = _flag(request, "threads")
 
 
 def request_id(request: Mapping[str, object]) -> str:
@@ -254,3 +246,10 @@ def _seconds(request: Mapping[str, object], field: str, maximum: float) -> float
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= maximum:
         raise ValueError(f"{field} is not a number of seconds above 0 and up to {maximum:g}")
     return float(value)
+
+
+def _flag(request: Mapping[str, object], field: str) -> bool:
+    value = request.get(field, False)
+    if not isinstance(value, bool):
+        raise ValueError(f"{field} is not true or false")
+    return value

@@ -39,33 +39,17 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
     version = ""
     options: tuple[str, ...] = ()
     if path is not None:
-        output = _run_tool(path, "--version")
-        if isinstance(output, str) and output.startswith("iperf 3"):
-            version = output
-        else:
-            unreadable["version"] = (
-                output if isinstance(output, Unreadable) else _not_iperf3(path, output)
-            )
-        help_text = _run_tool(path, "--help") if version else ""
-        if isinstance(help_text, Unreadable):
-            unreadable["options"] = help_text
-        else:
-            options = parse_options(help_text)
+        version, options = _read_iperf3(path, unreadable)
     ntttcp, ntttcp_version = find_ntttcp(), ""
     if ntttcp is not None:
-        banner = _run_tool(ntttcp, "-h")
-        if isinstance(banner, str) and banner.startswith("NTTTCP for Linux"):
-            ntttcp_version = banner.partition("\n")[0][:MAX_BANNER_CHARS]
-        else:
-            unreadable["ntttcp_version"] = (
-                banner if isinstance(banner, Unreadable) else _not_ntttcp(ntttcp)
-            )
-    congestion = {}
+        ntttcp_version = _read_ntttcp_version(ntttcp, unreadable)
+    congestion: dict[str, tuple[str, ...]] = {}
     for field, name in CONGESTION_CONTROL_FILES.items():
         text = read_text(f"{proc}/sys/net/ipv4/{name}")
-        congestion[field] = () if isinstance(text, Unreadable) else tuple(text.split())
         if isinstance(text, Unreadable):
             unreadable[field] = text
+            text = ""
+        congestion[field] = tuple(text.split())
     return TrafficTools(
         path=None if path is None else printable_path(path),
         version=version,
@@ -79,6 +63,33 @@ def read_tools(proc: str = "/proc") -> TrafficTools:
         firewalls=read_firewalls(proc),
         unreadable=unreadable,
     )
+
+
+def _read_iperf3(path: str, unreadable: dict[str, Unreadable]) -> tuple[str, tuple[str, ...]]:
+    """Version and options; of what could not be read the reason is added to `unreadable`."""
+    output = _run_tool(path, "--version")
+    if isinstance(output, Unreadable):
+        unreadable["version"] = output
+        return "", ()
+    if not output.startswith("iperf 3"):
+        unreadable["version"] = _not_iperf3(path, output)
+        return "", ()
+    help_text = _run_tool(path, "--help")
+    if isinstance(help_text, Unreadable):
+        unreadable["options"] = help_text
+        return output, ()
+    return output, parse_options(help_text)
+
+
+def _read_ntttcp_version(path: str, unreadable: dict[str, Unreadable]) -> str:
+    banner = _run_tool(path, "-h")
+    if isinstance(banner, Unreadable):
+        unreadable["ntttcp_version"] = banner
+        return ""
+    if not banner.startswith("NTTTCP for Linux"):
+        unreadable["ntttcp_version"] = _not_ntttcp(path)
+        return ""
+    return banner.partition("\n")[0][:MAX_BANNER_CHARS]
 
 
 def parse_options(text: str) -> tuple[str, ...]:

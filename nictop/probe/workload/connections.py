@@ -33,7 +33,7 @@ MAX_REPORTED = 32
 """Connections in a report, those with the most bytes."""
 
 
-class Connection:
+class WorkloadConnection:
     """One TCP connection since it was first seen."""
 
     def __init__(self, fields: SocketFields, *, is_new: bool) -> None:
@@ -68,8 +68,8 @@ class WorkloadConnections:
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._netlink: netlink.NetlinkSocket | None = None
-        self._connections: dict[tuple[int, int, int], Connection] = {}
-        self._by_ends: dict[tuple[str, int, str, int], Connection] = {}
+        self._connections: dict[tuple[int, int, int], WorkloadConnection] = {}
+        self._by_ends: dict[tuple[str, int, str, int], WorkloadConnection] = {}
         """The newest of each four ends."""
         self._own_inodes: set[int] = set()
         self.unreadable: dict[str, str] | None = None
@@ -135,7 +135,7 @@ class WorkloadConnections:
                 return
             is_own = fields["inode"] in self._own_inodes
             if known is None:
-                known = Connection(fields, is_new=is_own or self._reads > 0)
+                known = WorkloadConnection(fields, is_new=is_own or self._reads > 0)
                 self._connections[key] = known
             else:
                 known.fields = fields

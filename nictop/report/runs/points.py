@@ -189,7 +189,7 @@ def point_cells(point: SetUpPoint) -> tuple[str, ...]:
     """Cells of one point: ``4K``, ``3``, ``5.00 Gb/s``, ``4.90``, …; unknown figures are ``–``. Of
     latencies the medians of all runs."""
     further = list(_further_medians(point)) or [units.percentage(point.of_ceiling)]
-    costs = (_cost_text(cost, point.cost_unit) for _, _, cost in point.costs)
+    costs = (_median_cost_text(cost, point.cost_unit) for _, _, cost in point.costs)
     return (point_name(point), _runs_text(point), *_figure_texts(point), *further, *costs)
 
 
@@ -230,7 +230,7 @@ def _further_medians(point: SetUpPoint) -> Iterator[str]:
         yield measure.text(None if known is None else known.median)
 
 
-def _cost_text(cost: Spread | None, unit: CostUnit) -> str:
+def _median_cost_text(cost: Spread | None, unit: CostUnit) -> str:
     return units.UNKNOWN if cost is None else cost_value_text(cost.median, unit)
 
 

@@ -30,9 +30,9 @@ from nictop.report.runs.sentences import (
     CostUnit,
     Kind,
     ResultSentence,
-    cost_text,
     cost_value_text,
     endpoints_text,
+    host_cost_text,
     host_role_text,
     load_texts,
     plan_text,
@@ -183,7 +183,7 @@ def _cost_lines(
         return
     for load in hosts:
         label = f"CPU {load.role}"
-        yield from labelled_lines(label, cost_text(load), room, label_cells=RUN_LABEL_CELLS)
+        yield from labelled_lines(label, host_cost_text(load), room, label_cells=RUN_LABEL_CELLS)
 
 
 def _lines_below_the_table(hosts: Sequence[HostLoad], room: int) -> Iterator[str]:

@@ -312,27 +312,34 @@ def _nic_texts(result: Result, figures: WorkloadFigures) -> Iterator[str]:
     """The chosen NIC, with rates; then the bytes of the others."""
     chosen = figures.chosen
     if chosen is not None:
-        rates = []
-        for flow in result.flows:
-            if flow.goodput is not None:
-                way = "sent" if flow.receiver == NETWORK else "received"
-                rates.append(f"{units.bits_per_second(flow.goodput)} {way}")
-        text = f"{clean(chosen.name)}: {_nic_counts(chosen)}"
-        if figures.guest is not None:
-            text = f"{clean(chosen.name)}, as {clean(figures.guest.name)} sees it: "
-            text += _nic_counts(chosen)
-        if rates:
-            text += f" ({', '.join(rates)}, with headers, {_rated_text(result, figures)})"
-        yield after_caveat(text, caveat_of(result))
+        yield after_caveat(_chosen_nic_text(result, figures, chosen), caveat_of(result))
     others = [nic for nic in figures.nics if nic is not chosen]
     if others:
         listed = [f"{clean(nic.name)} {_nic_counts(nic)}" for nic in others[:MAX_NICS_IN_SENTENCE]]
         which = "other NICs" if chosen is not None else "no NIC was chosen (--client-nic)"
         yield f"{which}: {'; '.join(listed)}"
-    if not figures.nics and figures.chosen_ifindex is None and figures.reason != "lost":
+    if figures.nics:
+        return
+    if figures.chosen_ifindex is None and figures.reason != "lost":
         yield "no NIC was chosen (--client-nic), and none carried a packet"
-    elif not figures.nics:
+    else:
         yield "not known: no counters of its NICs before and after"
+
+
+def _chosen_nic_text(result: Result, figures: WorkloadFigures, chosen: NicTraffic) -> str:
+    """``ens224: sent 5.0 GB …, received … (9.4 Gb/s sent, with headers, over 4.00 s)``"""
+    name = clean(chosen.name)
+    if figures.guest is not None:
+        name += f", as {clean(figures.guest.name)} sees it"
+    text = f"{name}: {_nic_counts(chosen)}"
+    rates = []
+    for flow in result.flows:
+        if flow.goodput is not None:
+            way = "sent" if flow.receiver == NETWORK else "received"
+            rates.append(f"{units.bits_per_second(flow.goodput)} {way}")
+    if rates:
+        text += f" ({', '.join(rates)}, with headers, {_rated_text(result, figures)})"
+    return text
 
 
 def _rated_text(result: Result, figures: WorkloadFigures) -> str:
@@ -563,7 +570,7 @@ def under_load_text(result: Result) -> str:
         return ""
     idle, loaded = medians
     text = f"p50 {units.duration(idle)} idle, {units.duration(loaded)} loaded"
-    text += f" ({_change_text(idle, loaded)}) at {units.bits_per_second(result.goodput)}"
+    text += f" ({_added_latency_text(idle, loaded)}) at {units.bits_per_second(result.goodput)}"
     if figures.delay:
         text += f": {figures.delay}"
     ends = figures.idle.latency.summary().p99, figures.latency.summary().p99
@@ -575,7 +582,7 @@ def under_load_text(result: Result) -> str:
     return text
 
 
-def _change_text(idle: float, loaded: float) -> str:
+def _added_latency_text(idle: float, loaded: float) -> str:
     """``155×: 47.9 ms more for each round trip``"""
     direction = "more" if loaded >= idle else "less"
     change = units.duration(abs(loaded - idle))
@@ -836,10 +843,10 @@ def _costs(result: Result) -> Iterator[ResultSentence]:
     """The CPU cost of each host whose CPUs were measured."""
     for load in result.hosts:
         if load.busy is not None:
-            yield ResultSentence(load.role, cost_text(load))
+            yield ResultSentence(load.role, host_cost_text(load))
 
 
-def cost_text(load: HostLoad) -> str:
+def host_cost_text(load: HostLoad) -> str:
     """``b: 0.60 of 4 cores busy on average, 0.12 core per Gb/s (user 0.10, …); hottest CPU 2:
     average 50 %``"""
     host, busy = clean(load.host), load.busy

@@ -314,11 +314,10 @@ def _other_bridge_finding(
         for master in (other, bridge)
     )
     place = "" if at.guest is at.owner else f" of {at.owner.name}"
-    stored = (
-        proxmox_fixes(at, other, None, None)
-        if is_proxmox(at.owner)
-        else libvirt_fixes(at, f"<source bridge='{other.name}'/>", note="")
-    )
+    if is_proxmox(at.owner):
+        stored = proxmox_fixes(at, other, None, None)
+    else:
+        stored = libvirt_fixes(at, f"<source bridge='{other.name}'/>", note="")
     return link_finding(
         "warning",
         at.guest,

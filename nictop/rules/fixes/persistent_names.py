@@ -73,16 +73,12 @@ def networkmanager_settings(
     prefix, since = PROFILE_OPTIONS.get(option, (None, (0, 0)))
     if prefix is None or not pairs or version(manager.version) < since:
         return None
-    numbers = option == "-C"
-    pairs = [(PROFILE_NAMES.get(name, name), value) for name, value in pairs]
-    return [
-        part
-        for name, value in pairs
-        for part in (
-            f"ethtool.{prefix}-{name}",
-            {"on": "1", "off": "0"}.get(value, value) if numbers else value,
-        )
-    ]
+    numbers = {"on": "1", "off": "0"} if option == "-C" else {}
+    words = []
+    for name, value in pairs:
+        words.append(f"ethtool.{prefix}-{PROFILE_NAMES.get(name, name)}")
+        words.append(numbers.get(value, value))
+    return words
 
 
 def _speed(values: dict[str, str]) -> list[str] | None:

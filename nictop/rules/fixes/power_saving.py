@@ -91,5 +91,9 @@ def eee_evidence(link: Link) -> tuple[Evidence, ...]:
     eee = link.ethtool.eee
     if eee is None:
         return ()
-    state = "active" if eee.active else "enabled, not active" if eee.enabled else "off"
+    state = "off"
+    if eee.active:
+        state = "active"
+    elif eee.enabled:
+        state = "enabled, not active"
     return (Evidence("Energy Efficient Ethernet", state, f"ethtool --show-eee {link.name}"),)

@@ -43,7 +43,7 @@ STATIC_ADDRESS_NOTE = (
 
 
 @dataclass(frozen=True)
-class Table:
+class NicTable:
     """The routing table of one NIC."""
 
     number: str
@@ -69,7 +69,9 @@ def source_routing_fixes(
     own = tuple(address for address in addresses if _network(address) is not None)[
         :MAX_ROUTED_ADDRESSES
     ]
-    table = Table(str(free_table(host, link)), tuple(dict.fromkeys(_routes(host, link, own))), own)
+    table = NicTable(
+        str(free_table(host, link)), tuple(dict.fromkeys(_routes(host, link, own))), own
+    )
     arp = _arp_fixes(host, own)
     profile = host.own_profile(link)
     if profile is not None:
@@ -98,7 +100,7 @@ def _undo(fixes: Iterable[Fix]) -> Iterator[Step]:
 
 
 def _in_the_profile(
-    host: HostFacts, link: Link, profile: Profile, table: Table, arp: tuple[Fix, ...]
+    host: HostFacts, link: Link, profile: Profile, table: NicTable, arp: tuple[Fix, ...]
 ) -> Fix:
     add = modify(host, profile, *_profile_settings("+", table))
     remove = modify(host, profile, *_profile_settings("-", table))
@@ -107,7 +109,7 @@ def _in_the_profile(
     return Fix("here", SOURCE_ROUTING_TITLE, commands, True, undo, STATIC_ADDRESS_NOTE)
 
 
-def _now(link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
+def _now(link: Link, table: NicTable, arp: tuple[Fix, ...]) -> Fix:
     commands = (*_ip_lines(link, table), *_commands(arp))
     undo = (*_ip_undo(link, table), *_undo(arp))
     return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, STATIC_ADDRESS_NOTE)
@@ -177,14 +179,14 @@ def _ip_rule(change: str, address: Address, table: str) -> Command:
     return command(*_ip(address.family), "rule", change, "from", address.address, "table", table)
 
 
-def _ip_lines(link: Link, table: Table) -> Iterator[Command]:
+def _ip_lines(link: Link, table: NicTable) -> Iterator[Command]:
     for route in table.routes:
         yield _ip_route("replace", route, link, table.number)
     for address in table.addresses:
         yield _ip_rule("add", address, table.number)
 
 
-def _ip_undo(link: Link, table: Table) -> Iterator[Command]:
+def _ip_undo(link: Link, table: NicTable) -> Iterator[Command]:
     for address in table.addresses:
         yield _ip_rule("del", address, table.number)
     for route in reversed(table.routes):
@@ -195,7 +197,7 @@ def _reapply(link: Link) -> Command:
     return command("nmcli", "device", "reapply", link.name)
 
 
-def _profile_settings(sign: str, table: Table) -> Iterator[str]:
+def _profile_settings(sign: str, table: NicTable) -> Iterator[str]:
     for route in table.routes:
         text = route.destination
         if route.gateway:
@@ -212,7 +214,7 @@ def _profile_settings(sign: str, table: Table) -> Iterator[str]:
 # --------------------------------------------------------------------------------- persistent forms
 
 
-def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...]) -> Fix:
+def _persistent(host: HostFacts, link: Link, table: NicTable, arp: tuple[Fix, ...]) -> Fix:
     file = network_file(host, link)
     if file is not None:
         return _in_a_drop_in(link, table, drop_in_folder(file), arp)
@@ -229,7 +231,7 @@ def _persistent(host: HostFacts, link: Link, table: Table, arp: tuple[Fix, ...])
     return Fix("here", "Make persistent", more, True, back, note)
 
 
-def _in_a_drop_in(link: Link, table: Table, folder: str, arp: tuple[Fix, ...]) -> Fix:
+def _in_a_drop_in(link: Link, table: NicTable, folder: str, arp: tuple[Fix, ...]) -> Fix:
     file = f"{folder}/source-routing.conf"
     again = (command("networkctl", "reload"), command("networkctl", "reconfigure", link.name))
     written = print_lines(_networkd_lines(table), file)
@@ -243,7 +245,7 @@ def _in_a_drop_in(link: Link, table: Table, folder: str, arp: tuple[Fix, ...]) -
     )
 
 
-def _networkd_lines(table: Table) -> Iterator[str]:
+def _networkd_lines(table: NicTable) -> Iterator[str]:
     for route in table.routes:
         yield from ("[Route]", f"Destination={route.destination}", f"Table={table.number}")
         if route.gateway:

@@ -181,10 +181,9 @@ def _with_above(guest: HostFacts, nic: Link) -> list[Link]:
     found = [nic]
     for link in found:
         for other in guest.links:
-            is_above = other.ifindex == link.master or (
-                other.lower == link.ifindex and other.lower_namespace is None
-            )
-            if is_above and other not in found:
+            is_master = other.ifindex == link.master
+            is_upper = other.lower == link.ifindex and other.lower_namespace is None
+            if (is_master or is_upper) and other not in found:
                 found.append(other)
     return found
 

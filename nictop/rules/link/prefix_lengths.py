@@ -207,10 +207,8 @@ def _exchange(place: NetworkPlace, old: str, new: str) -> tuple[Command, Command
 def network_of(written: str) -> Network | None:
     """The subnet of ``ADDRESS/LENGTH``; None: it cannot have other hosts, or is not valid."""
     network = parse_network(written)
-    return (
-        network
-        if network is not None
-        and 0 < network.prefixlen <= LONGEST_SHARED_PREFIX[network.version]
-        and not network.is_link_local
-        else None
-    )
+    if network is None or network.is_link_local:
+        return None
+    if not 0 < network.prefixlen <= LONGEST_SHARED_PREFIX[network.version]:
+        return None
+    return network

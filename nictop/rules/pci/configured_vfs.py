@@ -39,12 +39,12 @@ class VfConfiguration:
             for entry in host.inventory.configuration
             if entry.virtual_functions is not None or entry.owner == "sriov"
         ]
+        self.profiles: list[Profile] = []
         manager = host.inventory.networkmanager
-        self.profiles = [
-            profile
-            for profile in (manager.profiles if manager is not None else ())
-            if profile.sriov_total_vfs is not None
-        ]
+        if manager is not None:
+            self.profiles = [
+                profile for profile in manager.profiles if profile.sriov_total_vfs is not None
+            ]
 
     def of(self, function: PciFunction, *, exactly: bool = False) -> list[ConfiguredVfs]:
         """The numbers configured for this function; a source with the number in a variable is left

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import ids_text, pci_name
+from nictop.model.queues.counts import max_receive_channels
 from nictop.probe.records import Link, PciFunction
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command, echo
@@ -270,8 +271,7 @@ def _texts(messages: Messages) -> list[str]:
 
 def _has_queues(link: Link) -> bool:
     """Several: the driver has loaded the package at a later attempt."""
-    channels = link.ethtool.channels
-    return channels is not None and max(channels.max_combined or 0, channels.max_rx or 0) > 1
+    return max_receive_channels(link.ethtool.channels) > 1
 
 
 def _firmware_fix(host: HostFacts, function: PciFunction) -> Fix:

@@ -152,11 +152,9 @@ def _firmware_title(messages: Messages) -> str:
             return title
     # The device of a cloud is a program of its provider: its driver only knows that there was no
     # answer.
-    return (
-        "does not answer its driver"
-        if not messages.drivers.isdisjoint(HOST_PROGRAM_DRIVERS)
-        else "firmware failed"
-    )
+    if not messages.drivers.isdisjoint(HOST_PROGRAM_DRIVERS):
+        return "does not answer its driver"
+    return "firmware failed"
 
 
 def _firmware_fixes(

@@ -145,7 +145,7 @@ def _grub_fix(*, is_proxmox: bool) -> Fix:
 
 
 @dataclass(frozen=True)
-class Failure:
+class PassthroughFailure:
     """Why vfio or the IOMMU could not give a function to a guest."""
 
     signs: tuple[str, ...]
@@ -165,7 +165,7 @@ RMRR_NOTE = (
     "Without that, VT-d "
     "cannot isolate the device."
 )
-LOCKED_MEMORY = Failure(
+LOCKED_MEMORY = PassthroughFailure(
     ("MEMLOCK",),
     "limit of locked memory",
     "The memory of a guest with a passed-through device is pinned completely: the limit of QEMU's "
@@ -174,7 +174,7 @@ LOCKED_MEMORY = Failure(
 )
 FAILURES = (
     LOCKED_MEMORY,
-    Failure(
+    PassthroughFailure(
         ("ineligible for IOMMU domain attach", "1:1 IOMMU mapping"),
         "the firmware reserves memory for the device (RMRR)",
         "The firmware of the server uses the device itself by memory that it has declared to the "
@@ -182,7 +182,7 @@ FAILURES = (
         "device cannot be isolated.",
         (Fix("firmware", "Turn the firmware's use of the device off", (), True, note=RMRR_NOTE),),
     ),
-    Failure(
+    PassthroughFailure(
         ("D3",),
         "the device does not wake up (D3cold)",
         "While no guest used it, the device was put to sleep, and did not come back.",
@@ -199,13 +199,13 @@ FAILURES = (
             ),
         ),
     ),
-    Failure(
+    PassthroughFailure(
         ("not ready",),
         "the device does not answer after a reset",
         "vfio resets the function when a guest opens it; this one did not come back.",
         (Fix("firmware", "Power the machine off and on; update BIOS and NIC firmware", ()),),
     ),
-    Failure(
+    PassthroughFailure(
         ("Cannot bind to PF",),
         "it has VFs",
         "vfio takes a physical function only while it has no VFs.",
@@ -218,7 +218,7 @@ FAILURES = (
             ),
         ),
     ),
-    Failure(
+    PassthroughFailure(
         ("VF token",),
         "its physical function is bound to vfio, too",
         "vfio lets a program use a VF of such a physical function only with the token that the "
@@ -226,7 +226,7 @@ FAILURES = (
         "physical function has set.",
         (Fix("here", "Start the guest with the token (QEMU: vf-token=)", ()),),
     ),
-    Failure(
+    PassthroughFailure(
         ("reset",),
         "it cannot be reset",
         "vfio resets the function before a guest gets it. Functions without a reset of their own "
@@ -236,7 +236,9 @@ FAILURES = (
     ),
 )
 """The first of which a message has a sign."""
-OTHER_FAILURE = Failure((), "see the message", "vfio or the IOMMU rejected the function.", ())
+OTHER_FAILURE = PassthroughFailure(
+    (), "see the message", "vfio or the IOMMU rejected the function.", ()
+)
 
 
 def _reserves_functions(host: HostFacts) -> bool:
@@ -309,7 +311,7 @@ def _locked_memory_finding(host: HostFacts, waiting: Sequence[str], messages: Me
     )
 
 
-def _failure(messages: Messages) -> Failure:
+def _failure(messages: Messages) -> PassthroughFailure:
     text = messages.newest.text
     for failure in FAILURES:
         if any(sign in text for sign in failure.signs):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pcie_capacity
+from nictop.model.queues.counts import used_channels
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
 from nictop.probe.kernel.patterns import pattern
@@ -383,7 +384,7 @@ def _queues(link: Link) -> int:
     channels = link.ethtool.channels
     if channels is None:
         return 0
-    return (channels.combined or 0) + max(channels.rx or 0, channels.tx or 0)
+    return used_channels(channels)
 
 
 def _vector_fixes(host: HostFacts, link: Link, vectors: int) -> tuple[Fix, ...]:

@@ -78,8 +78,10 @@ def is_outward(host: HostFacts, link: Link, depth: int = MAX_STACK_DEPTH) -> boo
 def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
     """Global addresses of links that are up and have a carrier, refused duplicates among them."""
     for link in host.links:
-        usable = bool(link.flags & IFF_UP) and link.carrier is True
-        if usable and link.addresses and (is_outward(host, link) or link.kind == "veth"):
+        is_usable = bool(link.flags & IFF_UP) and link.carrier is True
+        if not is_usable or not link.addresses:
+            continue
+        if is_outward(host, link) or link.kind == "veth":
             for address in link.addresses:
                 if address.scope == "global":
                     yield NetworkPlace(host, link, address)

@@ -145,9 +145,9 @@ def _acceptable(host: HostFacts, link: Link, route: TableRoute) -> TableRoute:
 def _announced_by(route: TableRoute, settings: IpSettings | None) -> str:
     if route.protocol == ROUTER_ADVERTISEMENT:
         return "the router that announces it"
-    if route.protocol == DHCP or (
-        settings is not None and settings.method == "auto" and settings.gateway is None
-    ):
+    if route.protocol == DHCP:
+        return "the DHCP server"
+    if settings is not None and settings.method == "auto" and settings.gateway is None:
         return "the DHCP server"
     return ""
 

@@ -27,7 +27,7 @@ from nictop.rules.routes.facts import (
     unanswered,
 )
 from nictop.rules.routes.peers import Peer, peers, places
-from nictop.rules.routes.segments import LinkKey, Segments, Sighting, segments
+from nictop.rules.routes.segments import LinkKey, SeenSegments, Sighting, segments
 from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
 
 NEEDS = ("addresses", "routing.neighbours")
@@ -99,7 +99,9 @@ class Conflict:
         return self.sighting.end_on(self.peer.other.host)
 
 
-def _conflicts(known: Segments, host: HostFacts, hosts: Sequence[HostFacts]) -> Iterator[Conflict]:
+def _conflicts(
+    known: SeenSegments, host: HostFacts, hosts: Sequence[HostFacts]
+) -> Iterator[Conflict]:
     """At most one for each link of the host and each other host."""
     own_keys = {place.link.ifindex: _key(host, place.link) for place in places(host)}
     connected: set[tuple[int, str]] = set()
@@ -125,7 +127,7 @@ def _conflicts(known: Segments, host: HostFacts, hosts: Sequence[HostFacts]) -> 
             yield conflict
 
 
-def _wrong_sighting(known: Segments, peer: Peer) -> Sighting | None:
+def _wrong_sighting(known: SeenSegments, peer: Peer) -> Sighting | None:
     """That the link has seen, or was seen by, another link of the peer in a way that proves a
     connection. None: it was not, or both links of the peer have one device below."""
     own, other = peer.own, peer.other

@@ -45,7 +45,7 @@ class Sighting:
         )
 
 
-class Segments:
+class SeenSegments:
     """What all watched hosts have seen of each other."""
 
     def __init__(self, hosts: Sequence[HostFacts]) -> None:
@@ -82,9 +82,9 @@ class Segments:
 
 
 @once_per_diagnosis
-def segments(hosts: tuple[HostFacts, ...]) -> Segments:
+def segments(hosts: tuple[HostFacts, ...]) -> SeenSegments:
     """Computed once for all rules of a diagnosis: hosts are compared by identity."""
-    return Segments(hosts)
+    return SeenSegments(hosts)
 
 
 def _links_by_address(hosts: Sequence[HostFacts]) -> dict[str, list[tuple[HostFacts, Link]]]:

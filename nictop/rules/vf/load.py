@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.model.devices.virtual_functions import is_virtual_function
+from nictop.model.queues.counts import max_receive_channels
 from nictop.model.rates.links import Rates
 from nictop.model.text.units import bits_per_second, packets_per_second, per_second, percentage
 from nictop.probe.records import Link, VirtualFunction
@@ -250,7 +251,7 @@ def _queues(link: Link) -> tuple[int, int]:
     if channels is None:
         return 0, 0
     now = max(channels.combined or 0, channels.rx or 0)
-    return now, max(channels.max_combined or 0, channels.max_rx or 0)
+    return now, max_receive_channels(channels)
 
 
 def _packets(host: HostFacts, link: Link) -> float:

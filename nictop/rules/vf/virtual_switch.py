@@ -48,7 +48,7 @@ class Behind(NamedTuple):
     address."""
 
 
-class Platform(NamedTuple):
+class SwitchPlatform(NamedTuple):
     """A platform whose virtual switch knows one address for each port."""
 
     only: str
@@ -144,35 +144,35 @@ def _route_instead(place: WhereToType, name: str) -> Callable[[Link], tuple[Fix,
     return fixes
 
 
-def _cloud(name: str, place: WhereToType = "cloud") -> Platform:
+def _cloud(name: str, place: WhereToType = "cloud") -> SwitchPlatform:
     why = (
         f"{name} forwards by the addresses that it has given to the NIC; frames of others are "
         f"dropped."
     )
-    return Platform(f"{name} does not forward them", why, _route_instead(place, name))
+    return SwitchPlatform(f"{name} does not forward them", why, _route_instead(place, name))
 
 
 PLATFORMS = {
-    "esxi": Platform(
+    "esxi": SwitchPlatform(
         "ESXi must allow them",
         "Works only if the port group accepts forged transmits, and promiscuous mode or MAC "
         "learning. Otherwise frames "
         "of these addresses are dropped, or their replies never arrive; no counter here shows it.",
         _esxi,
     ),
-    "hyperv": Platform(
+    "hyperv": SwitchPlatform(
         "Hyper-V must allow them",
         "Works only if the adapter allows MAC address spoofing, which is off by default. "
         "Otherwise frames of these "
         "addresses are dropped; no counter here shows it.",
         _hyperv,
     ),
-    "virtualbox": Platform(
+    "virtualbox": SwitchPlatform(
         "VirtualBox must allow them",
         "Works only if the adapter allows promiscuous mode, which is denied by default.",
         _virtualbox,
     ),
-    "openstack": Platform(
+    "openstack": SwitchPlatform(
         "OpenStack must allow them",
         "Works only if port security of the port is off or its allowed address pairs include them.",
         _openstack,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from nictop.model.queues.counts import receive_channels
 from nictop.model.text import units
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, Severity, Skipped
@@ -48,7 +49,7 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
     """
     for link in vmxnet3_links(host):
         counter = host.driver_sum(link, ("pkts rx OOB",))
-        severity = ring_event_severity(host, link, counter, "rx_packets")
+        severity = ring_event_severity(link, counter, "rx_packets")
         if counter is None or severity is None:
             continue
         yield link_finding(
@@ -103,9 +104,9 @@ def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
     for link in vmxnet3_links(host):
         full = host.driver_sum(link, ("ring full",))
         dropped = host.driver_sum(link, ("drv dropped tx total",))
-        severity = ring_event_severity(host, link, full, "tx_packets")
+        severity = ring_event_severity(link, full, "tx_packets")
         if severity is None:
-            severity = ring_event_severity(host, link, dropped, "tx_packets")
+            severity = ring_event_severity(link, dropped, "tx_packets")
         if severity is None:
             continue
         seen = [counter_evidence(link, known) for known in (full, dropped) if known is not None]
@@ -196,10 +197,7 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
     if host.online_cpus < 2:
         return
     for link in vmxnet3_links(host):
-        channels = link.ethtool.channels
-        if channels is None or (channels.rx or 0) + (channels.combined or 0) != 1:
-            continue
-        if is_steered(link):
+        if receive_channels(link.ethtool.channels) != 1 or is_steered(link):
             continue
         hot = hot_cpu(host, link)
         messages = link_messages(host, link, "interrupt_type", within=math.inf)
@@ -239,9 +237,7 @@ def vmxnet3_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(filter(is_used, host.links_where(drivers=("vmxnet3",))))
 
 
-def ring_event_severity(
-    host: HostFacts, link: Link, counter: DriverCounter | None, packets: str
-) -> Severity | None:
+def ring_event_severity(link: Link, counter: DriverCounter | None, packets: str) -> Severity | None:
     """Severity of a ring counter; None: not reported."""
     if counter is None:
         return None

@@ -547,20 +547,6 @@ def _costs_of(
     return found
 
 
-def cost_text(cost: Cost) -> str:
-    """``server 0.31 → 0.12 core per Gb/s``, ``server 31.0 µs → 12.0 µs CPU per transaction``"""
-    unit = "core per Gb/s" if cost.per == "Gb/s" else "CPU per transaction"
-    return f"{cost.role} {_cost_value(cost, cost.a)} → {_cost_value(cost, cost.b)} {unit}"
-
-
-def _cost_value(cost: Cost, values: Spread | None) -> str:
-    if values is None:
-        return units.UNKNOWN
-    if cost.per == "Gb/s":
-        return units.significant(values.median)
-    return units.duration(values.median)
-
-
 def comparison_of(runs: Sequence[StoredRun]) -> tuple[Comparison | None, tuple[str, str]]:
     """The comparison of an experiment of kind "compare", and the names of its set-ups; None for
     other experiments, or if one set-up has no run yet."""

@@ -21,7 +21,6 @@ from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
 from nictop.traffic.analysis.transactions import transaction_point
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import merged
-from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.transactions import Floor, IdlePhase, TransactionFigures
 
@@ -39,7 +38,6 @@ TimedInterval = tuple[float, TransactionInterval]
 
 
 def loaded_figures(
-    plan: RunPlan,
     intervals: Sequence[TimedInterval],
     begun: float | None,
     window: tuple[float, float] | None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 Event = Literal["removed", "renamed", "set_down", "no_carrier"]
 """removed: RTM_DELLINK: unplugged, unbound, or moved to another network namespace. set_down:
 administratively."""
-WORDS: dict[Meaning | Event, str] = {
+EVENT_TEXTS: dict[Meaning | Event, str] = {
     "removed": "disappeared",
     "device_gone": "was detached by its driver",
     "transmit_stalled": "stopped sending (its transmit unit hung)",
@@ -64,7 +64,7 @@ class NicIncident:
     @property
     def brief(self) -> str:
         """``b eth2 was reset by its driver``, ``b eth2 lost its carrier for 15 s``"""
-        happened = f"{clean(self.host)} {clean(self.link)} {WORDS[self.meaning]}"
+        happened = f"{clean(self.host)} {clean(self.link)} {EVENT_TEXTS[self.meaning]}"
         if self.times > 1:
             return f"{happened} {self.times} times"
         if self.back is None:
@@ -86,7 +86,7 @@ class NicIncident:
         if len(shown) > MAX_TEXT_CHARS:
             shown = shown[: MAX_TEXT_CHARS - 1] + "…"
         is_renamed = self.meaning == "renamed"
-        what = WORDS[self.meaning]
+        what = EVENT_TEXTS[self.meaning]
         if is_renamed:
             what += f" to {shown}"
         second = max(0.0, self.second)
@@ -122,7 +122,7 @@ def nic_incidents(
     for host, nic in nics.items():
         if host in snapshots:
             found += _of_host(snapshots[host], host, nic, seconds)
-    order = list(WORDS)
+    order = list(EVENT_TEXTS)
     found.sort(key=lambda incident: (round(incident.second), order.index(incident.meaning)))
     return tuple(found)
 
@@ -195,5 +195,5 @@ def _event(change: LinkChange, name: str) -> Event | None:
 
 def _during(entries: Iterable[Logged], begin: float, end: float) -> Iterator[Logged]:
     for entry in entries:
-        if entry.known.meaning in WORDS and begin <= entry.time <= end:
+        if entry.known.meaning in EVENT_TEXTS and begin <= entry.time <= end:
             yield entry

@@ -60,10 +60,7 @@ def setup_facts(
         ("server", plan.server, plan.server_cpu),
     )
     for side, endpoint, cpu in ends:
-        if plan.generator == "iperf3" and side in tools:
-            found[f"{side} iperf3"] = iperf3_text(iperf3_version(tools[side].version))
-        if plan.generator == "ntttcp" and side in tools:
-            found[f"{side} ntttcp"] = tools[side].ntttcp_version
+        found.update(_generator_facts(plan, side, tools.get(side)))
         found[f"{side} affinity"] = _value_text(cpu)
         snapshot = snapshots.get(endpoint.host)
         if snapshot is None:
@@ -76,6 +73,17 @@ def setup_facts(
     if mtus:
         found["mtu"] = str(min(mtus))
     return found
+
+
+def _generator_facts(plan: RunPlan, side: Side, tools: TrafficTools | None) -> dict[str, str]:
+    """Its version; {}: of the built-in generator, or not known."""
+    if tools is None:
+        return {}
+    if plan.generator == "iperf3":
+        return {f"{side} iperf3": iperf3_text(iperf3_version(tools.version))}
+    if plan.generator == "ntttcp":
+        return {f"{side} ntttcp": tools.ntttcp_version}
+    return {}
 
 
 def nic_names(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 
 from nictop.model.devices.ceiling import end_limits, transmit_rates
 from nictop.model.devices.pairs import pairs
@@ -77,7 +76,6 @@ MAX_ERROR_CHARS = 200
 MAX_PEERS = 8
 MAX_LOSSES = 32
 MAX_NICS = 16
-MIN_PACKETS = 1
 SHORT_SECONDS = 2.0
 """Below which a measurement may have no two counter records that are far enough apart for a share
 of CPU time (`cpu_load.MIN_CPU_WINDOW_SECONDS`)."""
@@ -123,20 +121,18 @@ def one_host_result(log: RunLog) -> Result:
 
 def _facts(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> dict[str, str]:
     facts = setup_facts(plan, snapshots, {})
-    return {
-        name: value
-        for name, value in facts.items()
-        if name.startswith("client ") and name not in ("client affinity", "client iperf3")
-    } | {
-        name: value
-        for name, value in (
-            ("test", plan.test),
-            ("command", plan.workload),
-            ("value", plan.variable_value),
-            ("mtu", facts.get("mtu", "")),
-        )
-        if value
+    found = {}
+    for name, value in facts.items():
+        if name.startswith("client ") and name not in ("client affinity", "client iperf3"):
+            found[name] = value
+    of_test = {
+        "test": plan.test,
+        "command": plan.workload,
+        "value": plan.variable_value,
+        "mtu": facts.get("mtu", ""),
     }
+    found.update((name, value) for name, value in of_test.items() if value)
+    return found
 
 
 # -------------------------------------------------------------------------------------- the figures
@@ -227,30 +223,37 @@ def _nics(log: RunLog, snapshot: Snapshot) -> Iterator[NicTraffic]:
     if before is None or after is None or after.time <= before.time:
         return
     found = []
-    nic = counted_nic(log.plan, snapshot)
     for ifindex, link in snapshot.links.items():
-        is_counted = ifindex in before.links and ifindex in after.links
-        is_other_loopback = link.flags & IFF_LOOPBACK and ifindex != chosen
-        if is_other_loopback or not is_counted:
+        if ifindex not in before.links or ifindex not in after.links:
             continue
-        first, last = before, after
-        count = partial(counted, before, after, CountedNic(ifindex))
+        name = clean(link.name)
         if ifindex == chosen:
+            nic = counted_nic(log.plan, snapshot)
             first, last = _counted_records(log, nic, before, after)
-            count = partial(counted, first, last, nic)
-        traffic = NicTraffic(
-            clean(link.name),
-            ifindex,
-            received_bytes=count(RX_BYTES),
-            sent_bytes=count(TX_BYTES),
-            received_packets=count(RX_PACKETS),
-            sent_packets=count(TX_PACKETS),
-            seconds=last.time - first.time,
-        )
-        if ifindex == chosen or (traffic.received_packets or 0) + (traffic.sent_packets or 0):
+            found.append(_nic_traffic(name, ifindex, nic, first, last))
+            continue
+        if link.flags & IFF_LOOPBACK:
+            continue
+        traffic = _nic_traffic(name, ifindex, CountedNic(ifindex), before, after)
+        if traffic.received_packets or traffic.sent_packets:
             found.append(traffic)
     found.sort(key=lambda traffic: (traffic.ifindex != chosen, -traffic.bytes, traffic.ifindex))
     yield from found[:MAX_NICS]
+
+
+def _nic_traffic(
+    name: str, ifindex: int, nic: CountedNic, first: Counters, last: Counters
+) -> NicTraffic:
+    """What it carried between two records."""
+    return NicTraffic(
+        name,
+        ifindex,
+        received_bytes=counted(first, last, nic, RX_BYTES),
+        sent_bytes=counted(first, last, nic, TX_BYTES),
+        received_packets=counted(first, last, nic, RX_PACKETS),
+        sent_packets=counted(first, last, nic, TX_PACKETS),
+        seconds=last.time - first.time,
+    )
 
 
 def _counted_records(
@@ -469,11 +472,25 @@ def _login_ifindex(snapshot: Snapshot) -> int | None:
 
 def _notes(result: Result, login_ifindex: int | None = None) -> Iterator[str]:
     """`login_ifindex`: see `_login_ifindex`."""
-    figures, plan = result.workload, result.plan
+    figures = result.workload
     if figures is None:
         return
     if result.stopped is not None:
         yield f"stopped after {units.duration(result.stopped)}; {_stopped_text(figures)}"
+    yield from _left_notes(figures)
+    if figures.user == "root" and result.plan.test == "workload":
+        yield "it ran as root, as the login is root's"
+    busier = figures.busier_nic
+    if busier is not None and not result.compares_other_nic:
+        yield _busier_nic_note(busier, login_ifindex)
+    is_unmeasured = any(load.busy is None for load in result.hosts)
+    is_short = figures.seconds < SHORT_SECONDS and figures.reason != "lost"
+    if is_unmeasured and is_short:
+        yield "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"
+
+
+def _left_notes(figures: WorkloadFigures) -> Iterator[str]:
+    """Processes that ran longer than the command."""
     if figures.left > 0:
         left = count_noun(figures.left, "process", "processes")
         yield (
@@ -482,17 +499,13 @@ def _notes(result: Result, login_ifindex: int | None = None) -> Iterator[str]:
         )
     elif figures.left < 0:
         yield "some processes of the command could not be ended: they have another user, or hang"
-    if figures.user == "root" and plan.test == "workload":
-        yield "it ran as root, as the login is root's"
-    busier = figures.busier_nic
-    if busier is not None and not result.compares_other_nic:
-        size = units.bytes_(busier.bytes)
-        if busier.ifindex == login_ifindex:
-            size += ", nictop's own connection is in it"
-        yield f"{busier.name} carried more ({size}): --client-nic {busier.name} measures that"
-    is_unmeasured = any(load.busy is None for load in result.hosts)
-    if is_unmeasured and figures.seconds < SHORT_SECONDS and figures.reason != "lost":
-        yield "it was too short for the CPU of the hosts, which count it in ticks of 10 ms"
+
+
+def _busier_nic_note(busier: NicTraffic, login_ifindex: int | None) -> str:
+    size = units.bytes_(busier.bytes)
+    if busier.ifindex == login_ifindex:
+        size += ", nictop's own connection is in it"
+    return f"{busier.name} carried more ({size}): --client-nic {busier.name} measures that"
 
 
 # ------------------------------------------------------------------------------------------- limits

@@ -22,7 +22,6 @@ from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.hosts.readings import wait_for_readings
 
-DEFAULT_DROPS_SECONDS = 10.0
 MAX_DROPS_SECONDS = 60.0
 ANSWER_TIMEOUT = 30.0
 """Seconds after the end for the report: more than the probe gives its child."""

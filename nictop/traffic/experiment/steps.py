@@ -42,7 +42,7 @@ from nictop.traffic.plan.validation import (
     unused_value_text,
     validate_request,
 )
-from nictop.traffic.plan.variables import change_text, variable_in
+from nictop.traffic.plan.variables import manual_change_text, variable_in
 
 MIN_RANKED_SECONDS = 2
 """Shorter runs may not contain two counter records that are `cpu_load.MIN_CPU_WINDOW_SECONDS`
@@ -348,7 +348,9 @@ def _steps(
         if repeats > 1:
             round_text = f"{number // len(values) + 1} of {repeats}"
             label = f"{label}, {round_text}" if label else round_text
-        change = change_text(variable, value, plans[value], snapshots) if checked.is_manual else ""
+        change = ""
+        if checked.is_manual:
+            change = manual_change_text(variable, value, plans[value], snapshots)
         yield ExperimentStep(plans[value], label, group, change, value)
 
 

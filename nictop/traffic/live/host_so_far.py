@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class HostNow:
+class LiveHostFigures:
     """What a result does not have of one host."""
 
     queues: tuple[QueueShare, ...] = ()
@@ -92,8 +92,8 @@ class HostSoFar:
             carrying=self._carrying.all,
         )
 
-    def now(self) -> HostNow:
-        return HostNow(self._queues, self._is_of_run)
+    def now(self) -> LiveHostFigures:
+        return LiveHostFigures(self._queues, self._is_of_run)
 
 
 def _is_older(record: Counters, newest: Counters | None, later: Counters) -> bool:

@@ -17,7 +17,7 @@ from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram
 from nictop.traffic.live.flow_so_far import FlowNow
-from nictop.traffic.live.host_so_far import HostNow
+from nictop.traffic.live.host_so_far import LiveHostFigures
 from nictop.traffic.live.series import BY_TIME, Timed, TimedT
 from nictop.traffic.live.so_far import ResultSoFar
 from nictop.traffic.plan.plan import RunPlan
@@ -52,7 +52,7 @@ class RunView:
     """Once the run has ended."""
     flows_now: tuple[FlowNow, ...] = ()
     """Of each of `flows`, while it runs; (): a saved result."""
-    hosts_now: Mapping[str, HostNow] = field(default_factory=dict)
+    hosts_now: Mapping[str, LiveHostFigures] = field(default_factory=dict)
     """By name, of a run that was watched."""
     incidents: tuple[NicIncident, ...] = ()
     """What happened to the chosen NICs so far, while it runs; then it is in the result."""
@@ -94,8 +94,8 @@ class RunView:
         known."""
         return clean(self.so_far.facts.get(f"{load.role} nic", ""))
 
-    def host_now(self, load: HostLoad) -> HostNow:
-        return self.hosts_now.get(load.host, HostNow())
+    def host_now(self, load: HostLoad) -> LiveHostFigures:
+        return self.hosts_now.get(load.host, LiveHostFigures())
 
     @property
     def start(self) -> float:

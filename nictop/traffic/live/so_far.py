@@ -19,7 +19,7 @@ from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.analysis.setup_facts import nic_names
 from nictop.traffic.analysis.socket_samples import carry_payload
 from nictop.traffic.live.flow_so_far import FlowNow, FlowSoFar
-from nictop.traffic.live.host_so_far import HostNow, HostSoFar
+from nictop.traffic.live.host_so_far import HostSoFar, LiveHostFigures
 from nictop.traffic.live.nic_flow import NicFlowSoFar
 from nictop.traffic.live.transactions_so_far import TransactionsSoFar
 from nictop.traffic.record.endpoint import RunEnd
@@ -142,6 +142,6 @@ class ResultSoFar:
         """Of each of the flows that were read last."""
         return tuple(flow.now() for flow in self._flows)
 
-    def hosts_now(self) -> dict[str, HostNow]:
+    def hosts_now(self) -> dict[str, LiveHostFigures]:
         """Host → what was read of it last."""
         return {name: host.now() for name, host in self._hosts.items()}

@@ -82,21 +82,21 @@ def _own_endpoint(
 ) -> tuple[Endpoint, str]:
     """It, and what the user should know about the choice. `far`: address of the other end."""
     chosen = measured_nic(own.host, own.nic, snapshots, f"--{own.side}-nic")
-    links = snapshots[own.host].links
-    named = links.get(chosen.endpoint.ifindex or 0) if own.nic else None
-    candidates = list(_addresses(links.values() if named is None else (named,), far))
+    links = list(snapshots[own.host].links.values())
+    if own.nic:
+        links = [link for link in links if link.ifindex == chosen.endpoint.ifindex]
+    candidates = list(_addresses(links, far))
     if own.address:
         candidates = [entry for entry in candidates if entry[1].address == own.address]
         if not candidates:
             raise NictopError(f"{clean(own.host)} has no address {quoted(own.address)}")
-    on_link = [entry for entry in candidates if _is_near(entry[1], far)]
-    of_chosen = [entry for entry in candidates if entry[0].ifindex == chosen.endpoint.ifindex]
-    best = next(iter(on_link or of_chosen or candidates), None)
-    if best is None:
+    if not candidates:
         version = "IPv6" if ":" in far else "IPv4"
         which = f"NIC {clean(own.nic)}" if own.nic else "host"
         raise NictopError(f"{clean(own.host)}: the {which} has no {version} address")
-    link, address = best
+    on_link = [entry for entry in candidates if _is_near(entry[1], far)]
+    of_chosen = [entry for entry in candidates if entry[0].ifindex == chosen.endpoint.ifindex]
+    link, address = (on_link or of_chosen or candidates)[0]
     note = "" if on_link else chosen.note
     return Endpoint(own.host, link.ifindex, address.address), note
 

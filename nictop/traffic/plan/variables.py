@@ -242,7 +242,9 @@ def _number_of_end(name: str, text: str) -> int | None:
     return parse_whole_number(text, name)
 
 
-def change_text(name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> str:
+def manual_change_text(
+    name: str, value: str, plan: RunPlan, snapshots: Mapping[str, Snapshot]
+) -> str:
     """The change that the user must make: ``queues of ens224 on a and ens3 on b: 4``; without
     control characters."""
     if name == "setup":

@@ -8,7 +8,7 @@ scan, is reported, and the server is started again. What the client's program pr
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
@@ -24,17 +24,18 @@ from nictop.traffic.failures import (
     opening_commands,
 )
 from nictop.traffic.generators import Side, typed_commands
-from nictop.traffic.hosts.host import RunHost, link_of
+from nictop.traffic.hosts.host import link_of
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.record.strangers import is_stranger
 from nictop.traffic.results.result import is_same_time
 from nictop.traffic.run.child_processes import replace_server
-from nictop.traffic.run.events import COMMAND, Emit, RunTimeouts, Stage
+from nictop.traffic.run.events import COMMAND, Stage
 from nictop.traffic.run.link_loss import link_loss
 from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.payload_watch import PayloadWatch
+from nictop.traffic.run.planned_run import RunParameters
 
 REFRESH_SECONDS = 15.0
 """Between two readings of what was counted before the client came."""
@@ -53,15 +54,8 @@ class ForeignClientRun(OneEndRun):
 
     own_side: Side = "server"
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Mapping[str, RunHost],
-        emit: Emit,
-        limits: RunTimeouts,
-        identity: str,
-    ) -> None:
-        super().__init__(plan, hosts, emit, limits, identity)
+    def __init__(self, given: RunParameters) -> None:
+        super().__init__(given)
         self._other_addresses: list[str] = []
         """Of connections that were not the client's; "": not known."""
 
@@ -215,7 +209,7 @@ class ForeignClientRun(OneEndRun):
         while own.ended is None:
             line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:
-                raise RunFailed(self._hang(watch, time.monotonic() - started))
+                raise RunFailed(self._hang(time.monotonic() - started))
             for event in self._log.add_line(line):
                 self._emit(event)
                 if isinstance(event, IntervalMeasured):
@@ -245,7 +239,7 @@ class ForeignClientRun(OneEndRun):
         if not is_same_time(seconds, self._log.plan.time):
             self._log.plan = replace(self._log.plan, time=max(1, round(seconds)))
 
-    def _hang(self, watch: PayloadWatch, seconds: float) -> Failure:
+    def _hang(self, seconds: float) -> Failure:
         planned = self._plan.seconds
         is_late = seconds >= planned + self._limits.grace
         if is_late and self._sending_seconds < planned:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficRequest
@@ -19,8 +19,8 @@ from nictop.traffic.plan.problem import sentences
 from nictop.traffic.plan.tools import own_refusals
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.run.child_processes import ChildProcesses
-from nictop.traffic.run.events import Emit, RunTimeouts, Stage
-from nictop.traffic.run.planned_run import PlannedRun
+from nictop.traffic.run.events import Stage
+from nictop.traffic.run.planned_run import PlannedRun, RunParameters
 
 
 class OneEndRun(PlannedRun):
@@ -28,16 +28,9 @@ class OneEndRun(PlannedRun):
 
     own_side: Side
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Mapping[str, RunHost],
-        emit: Emit,
-        limits: RunTimeouts,
-        identity: str,
-    ) -> None:
-        super().__init__(plan, hosts, emit, limits, identity)
-        self._children = ChildProcesses(self._log, self._inbox, emit, limits)
+    def __init__(self, given: RunParameters) -> None:
+        super().__init__(given)
+        self._children = ChildProcesses(self._log, self._inbox, self._emit, self._limits)
 
     def _ends_of(self, plan: RunPlan) -> Iterable[str]:
         return (plan.watched_ends[0].host,)
@@ -67,24 +60,33 @@ class OneEndRun(PlannedRun):
     async def _check_tools(self) -> None:
         """The generators of the own end, by its probe. Raises RunFailed."""
         own = self._own
-        name = clean(own.host)
+        name, identity = clean(own.host), f"{own.identity}-check"
         self._emit(Stage("checking", f"checking {self._plan.generator} on {name}"))
-        host = self._log.hosts.get(own.host)
-        if host is None or host.snapshot.state != "live":
-            state = "it is not watched" if host is None else clean(host.snapshot.message)
-            raise RunFailed(Failure("unreachable", f"{name}: {state or 'it is not connected'}"))
+        host = self._live_host(own.host)
         deadline = time.monotonic() + self._limits.check
-        await host.request(TrafficRequest(f"{own.identity}-check", "check"))
+        await host.request(TrafficRequest(identity, "check"))
         while own.tools is None:
             line = await self._inbox.next(deadline)
             if line is None:
                 late = f"{name}: no answer from the probe within {self._limits.check:g} s"
                 raise RunFailed(Failure("tools", late))
-            if line.id == f"{own.identity}-check" and line.kind == "failed":
+            if line.id != identity:
+                continue
+            if line.kind == "failed":
                 raise RunFailed(Failure("tools", f"{name}: {clean(line.text)}"))
-            if line.id == f"{own.identity}-check" and line.tools is not None:
+            if line.tools is not None:
                 own.tools = line.tools
                 own.output = output_parser(self._plan, line.tools, self.own_side)
         refused = own_refusals(self._plan, own.tools)
         if refused:
             raise RunFailed(Failure("option", sentences(refused)))
+
+    def _live_host(self, name: str) -> RunHost:
+        """Raises RunFailed."""
+        host = self._log.hosts.get(name)
+        if host is None:
+            raise RunFailed(Failure("unreachable", f"{clean(name)}: it is not watched"))
+        if host.snapshot.state != "live":
+            state = clean(host.snapshot.message) or "it is not connected"
+            raise RunFailed(Failure("unreachable", f"{clean(name)}: {state}"))
+        return host

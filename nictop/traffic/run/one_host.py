@@ -8,26 +8,24 @@ run ends, the command has been told to end, and its end is waited for.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Counters, TrafficLine, TrafficRequest
 from nictop.traffic.analysis.nic_rates import RX_BYTES, TX_BYTES, counted, counted_nic
 from nictop.traffic.analysis.workload import one_host_result
 from nictop.traffic.failures import Failure, RunFailed
-from nictop.traffic.hosts.host import RunHost, slowness_of
+from nictop.traffic.hosts.host import slowness_of
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import (
-    Emit,
     NicMeasured,
-    RunTimeouts,
     Stage,
     StorageMeasured,
 )
-from nictop.traffic.run.planned_run import PlannedRun
+from nictop.traffic.run.planned_run import PlannedRun, RunParameters
 
 WORKLOAD_END_SECONDS = 6.0
 """For all processes of the command to end: SIGTERM, a second, SIGKILL."""
@@ -43,15 +41,8 @@ MEASURING = "measuring what flows until it is ended by hand"
 class OneHostRun(PlannedRun):
     """A running plan of one host."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Mapping[str, RunHost],
-        emit: Emit,
-        limits: RunTimeouts,
-        identity: str,
-    ) -> None:
-        super().__init__(plan, hosts, emit, limits, identity)
+    def __init__(self, given: RunParameters) -> None:
+        super().__init__(given)
         self._rated: Counters | None = None
         """The record until which rates were emitted."""
         self._rates_due = time.monotonic() + RATE_SECONDS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.failures import RunFailed, RunStopped
@@ -17,21 +18,27 @@ from nictop.traffic.run.counters_around import CountersAround
 from nictop.traffic.run.events import Emit, RunBegan, RunFinished, RunTimeouts
 
 
+class RunParameters(NamedTuple):
+    """What a run is started with (`nictop.traffic.run.run.run`)."""
+
+    plan: RunPlan
+    hosts: Mapping[str, RunHost]
+    emit: Emit
+    limits: RunTimeouts
+    identity: str
+    """Begin of the ids of all its requests."""
+
+
 class PlannedRun(ABC):
     """A running plan."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Mapping[str, RunHost],
-        emit: Emit,
-        limits: RunTimeouts,
-        identity: str,
-    ) -> None:
-        self._plan, self._emit, self._limits, self._identity = plan, emit, limits, identity
-        self._log = RunLog(plan, new_groups(plan, identity), hosts, time.time())
-        self._inbox = TrafficInbox(hosts, set(self._ends_of(plan)))
-        self._counters = CountersAround(self._log, self._inbox, limits, identity)
+    def __init__(self, given: RunParameters) -> None:
+        self._plan, self._emit = given.plan, given.emit
+        self._limits, self._identity = given.limits, given.identity
+        groups = new_groups(given.plan, given.identity)
+        self._log = RunLog(given.plan, groups, given.hosts, time.time())
+        self._inbox = TrafficInbox(given.hosts, set(self._ends_of(given.plan)))
+        self._counters = CountersAround(self._log, self._inbox, given.limits, given.identity)
 
     @abstractmethod
     def _ends_of(self, plan: RunPlan) -> Iterable[str]:

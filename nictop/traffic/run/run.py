@@ -48,7 +48,7 @@ from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.one_host import OneHostRun
 from nictop.traffic.run.path_test import run_path_test
 from nictop.traffic.run.payload_watch import PayloadWatch
-from nictop.traffic.run.planned_run import PlannedRun
+from nictop.traffic.run.planned_run import PlannedRun, RunParameters
 
 SIDES: tuple[Side, Side] = ("server", "client")
 
@@ -76,7 +76,8 @@ async def run(
     if limits is None:
         ends = (end.host for end in plan.watched_ends)
         limits = RunTimeouts().for_slow(slowness_of(ends, hosts))
-    running = kind(plan, hosts, emit, limits, identity or uuid.uuid4().hex[:12])
+    identity = identity or uuid.uuid4().hex[:12]
+    running = kind(RunParameters(plan, hosts, emit, limits, identity))
     if stop is None:
         return await running.result()
     stopping = asyncio.ensure_future(_stop_when_set(stop, running))
@@ -94,17 +95,10 @@ async def _stop_when_set(stop: asyncio.Event, running: PlannedRun) -> None:
 class _Run(PlannedRun):
     """A running plan with two watched ends."""
 
-    def __init__(
-        self,
-        plan: RunPlan,
-        hosts: Mapping[str, RunHost],
-        emit: Emit,
-        limits: RunTimeouts,
-        identity: str,
-    ) -> None:
-        super().__init__(plan, hosts, emit, limits, identity)
-        self._children = ChildProcesses(self._log, self._inbox, emit, limits)
-        self._failing = FailingEnds(self._log, self._inbox, limits)
+    def __init__(self, given: RunParameters) -> None:
+        super().__init__(given)
+        self._children = ChildProcesses(self._log, self._inbox, self._emit, self._limits)
+        self._failing = FailingEnds(self._log, self._inbox, self._limits)
         self._path_run: PathRun | None = None
 
     def _ends_of(self, plan: RunPlan) -> Iterable[str]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nictop.probe.records import VCPU_WAITS, Counters, Unreadable
-from nictop.wire.esxi.outputs import Fields, Port, Reading, integer_of
+from nictop.wire.esxi.outputs import Fields, NetStats, Port, integer_of
 
 CLOCK_TICKS = 10_000
 """Ticks per second of the counted times: a percentage with two decimal places of a second is a
@@ -88,7 +88,7 @@ class Accumulated:
         """The values of a vmnic now; only the first ones count."""
         self._bases.setdefault(name, tuple(counters))
 
-    def order_events_as(self, inventory: Reading) -> None:
+    def order_events_as(self, inventory: NetStats) -> None:
         """From now on the events of each port are counted in the order of the inventory made from
         that reading."""
         self._events = {port.number: port.known_events() for port in inventory.ports}
@@ -96,7 +96,7 @@ class Accumulated:
     def counters(
         self,
         time: float,
-        reading: Reading,
+        reading: NetStats,
         ifindexes: Mapping[int, int],
         vfs: dict[int, dict[int, tuple[int, ...]]],
     ) -> Counters:
@@ -130,7 +130,7 @@ class Accumulated:
         )
 
     def _port_counters(
-        self, added: _Additions, reading: Reading, ifindexes: Mapping[int, int]
+        self, added: _Additions, reading: NetStats, ifindexes: Mapping[int, int]
     ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
         """ifindex → counters of the link, and those of its events."""
         links: dict[int, tuple[int, ...]] = {}
@@ -178,7 +178,7 @@ class _Additions:
 
 
 def _world_counters(
-    added: _Additions, reading: Reading
+    added: _Additions, reading: NetStats
 ) -> tuple[dict[int, tuple[int, int, int]], dict[int, tuple[int, ...]]]:
     """World → its CPU time, and how long it waited for a CPU."""
     threads: dict[int, tuple[int, int, int]] = {}

@@ -36,8 +36,8 @@ from nictop.wire.esxi.counters import nic_counters
 from nictop.wire.esxi.outputs import (
     PORT_EVENTS,
     Fields,
+    NetStats,
     Port,
-    Reading,
     fields,
     flag_of,
     hexadecimal_of,
@@ -89,7 +89,7 @@ SOURCES_OF_LINUX = (
 
 
 @dataclass(frozen=True)
-class Machine:
+class EsxiMachine:
     """A running virtual machine."""
 
     name: str
@@ -98,7 +98,7 @@ class Machine:
 
 
 @dataclass
-class Facts:
+class EsxiFacts:
     """What the commands have reported."""
 
     product: str | None = None
@@ -114,14 +114,14 @@ class Facts:
     pci: list[Fields] = field(default_factory=list)
     functions: dict[str, list[Fields]] = field(default_factory=dict)
     """vmnic with SR-IOV → its VFs."""
-    machines: list[Machine] = field(default_factory=list)
+    machines: list[EsxiMachine] = field(default_factory=list)
     ports: dict[int, tuple[str, Fields]] = field(default_factory=dict)
     """Port → (virtual machine, ``vm port list``)."""
     mtus: dict[str, int] = field(default_factory=dict)
     """Switch → MTU."""
     problems: dict[str, Unreadable] = field(default_factory=dict)
 
-    def owner(self, function: Fields) -> Machine | None:
+    def owner(self, function: Fields) -> EsxiMachine | None:
         """The virtual machine that has a VF; None: none, or not known for sure."""
         number = integer_of(function.get("ownerworldid"))
         if not number or self.version is None:
@@ -129,11 +129,11 @@ class Facts:
         return self._owners.get(number)
 
     @cached_property
-    def _owners(self) -> dict[int, Machine | None]:
+    def _owners(self) -> dict[int, EsxiMachine | None]:
         """Number by which VFs name their owner → machine; None: several have it. All machines are
         known by then."""
         by_cartel = self.version is not None and self.version >= CARTEL_VERSION
-        found: dict[int, Machine | None] = {}
+        found: dict[int, EsxiMachine | None] = {}
         for machine in self.machines:
             number = machine.cartel if by_cartel else machine.world
             if number is not None:
@@ -161,9 +161,9 @@ class Facts:
         return used
 
 
-async def read_facts(query: Query) -> Facts:
+async def read_facts(query: Query) -> EsxiFacts:
     """Run the commands of an inventory, one after the other."""
-    facts = Facts()
+    facts = EsxiFacts()
     await _read_platform(query, facts)
     facts.nics = await _records(query, MAX_NICS, "links", "network", "nic", "list")
     facts.pci = await _records(
@@ -182,7 +182,7 @@ async def _records(query: Query, limit: int, source: str, *arguments: str) -> li
     return [] if found is None else found[:limit]
 
 
-async def _read_platform(query: Query, facts: Facts) -> None:
+async def _read_platform(query: Query, facts: EsxiFacts) -> None:
     for version in await query("platform", "system", "version", "get") or ():
         parts = [text_of(version.get(name)) for name in ("product", "version", "build")]
         facts.product = " ".join(filter(None, parts)) or None
@@ -192,7 +192,7 @@ async def _read_platform(query: Query, facts: Facts) -> None:
         facts.cpus = integer_of(cpu.get("cputhreads")) or None
 
 
-async def _read_nics(query: Query, facts: Facts) -> None:
+async def _read_nics(query: Query, facts: EsxiFacts) -> None:
     """Settings and statistics of each vmnic."""
     for nic in _names(facts.nics):
         for details in await query("ethtool", "network", "nic", "get", "-n", nic) or ():
@@ -201,7 +201,7 @@ async def _read_nics(query: Query, facts: Facts) -> None:
             facts.statistics[nic] = statistics
 
 
-async def _read_functions(query: Query, facts: Facts) -> None:
+async def _read_functions(query: Query, facts: EsxiFacts) -> None:
     source = "virtual_functions"
     for nic in _names(await _records(query, MAX_NICS, source, "network", "sriovnic", "list")):
         facts.functions[nic] = await _records(
@@ -209,7 +209,7 @@ async def _read_functions(query: Query, facts: Facts) -> None:
         )
 
 
-async def _read_mtus(query: Query, facts: Facts) -> None:
+async def _read_mtus(query: Query, facts: EsxiFacts) -> None:
     """Of standard and of distributed switches."""
     for kind in (("standard", "list"), ("dvs", "vmware", "list")):
         for switch in await _records(query, MAX_LINKS, "switches", "network", "vswitch", *kind):
@@ -222,7 +222,7 @@ def _names(nics: Iterable[Fields]) -> list[str]:
     return [name for nic in nics if (name := text_of(nic.get("name"))) is not None]
 
 
-async def _read_machines(query: Query, facts: Facts) -> None:
+async def _read_machines(query: Query, facts: EsxiFacts) -> None:
     """Virtual machines, and the ports of some."""
     for process in await _records(query, MAX_MACHINES, "machines", "vm", "process", "list"):
         name = text_of(process.get("displayname"))
@@ -231,7 +231,7 @@ async def _read_machines(query: Query, facts: Facts) -> None:
                 integer_of(process.get("worldid")),
                 integer_of(process.get("vmxcartelid")),
             )
-            facts.machines.append(Machine(name, world, cartel))
+            facts.machines.append(EsxiMachine(name, world, cartel))
     networks = []
     for machine in await query("machines", "network", "vm", "list") or ():
         name, number = text_of(machine.get("name")), integer_of(machine.get("worldid"))
@@ -243,7 +243,7 @@ async def _read_machines(query: Query, facts: Facts) -> None:
         await _read_ports(query, facts, name, number)
 
 
-async def _read_ports(query: Query, facts: Facts, name: str, number: int) -> None:
+async def _read_ports(query: Query, facts: EsxiFacts, name: str, number: int) -> None:
     """Of the virtual machine with that name and World ID."""
     arguments = ("network", "vm", "port", "list", "-w", str(number))
     for port in await _records(query, MAX_PORTS, "machines", *arguments):
@@ -271,7 +271,7 @@ class IfindexAllocator:
         return self._known.setdefault((kind, name), len(self._known) + 1)
 
 
-def ifindexes(reading: Reading, numbers: IfindexAllocator) -> dict[int, int]:
+def ifindexes(reading: NetStats, numbers: IfindexAllocator) -> dict[int, int]:
     """Port → ifindex."""
     found = {}
     for port in reading.ports:
@@ -293,7 +293,7 @@ class InventoryTime:
 
 
 def inventory_of(
-    facts: Facts, reading: Reading, numbers: IfindexAllocator, taken: InventoryTime
+    facts: EsxiFacts, reading: NetStats, numbers: IfindexAllocator, taken: InventoryTime
 ) -> Inventory:
     """The record."""
     passed_through = _passed_through(facts)
@@ -336,7 +336,7 @@ def _switch_number(port: Port | None, numbers: IfindexAllocator) -> int | None:
     return numbers.of("switch", port.switch)
 
 
-def _platform(facts: Facts) -> Platform:
+def _platform(facts: EsxiFacts) -> Platform:
     missing = ("system_vendor", "product_name", "possible_cpus", "numa_nodes", "iommu_groups")
     unreadable = dict.fromkeys(missing, NOT_OFFERED)
     for name, value in (("distribution", facts.product), ("online_cpus", facts.cpus)):
@@ -365,7 +365,7 @@ def _cpu_list(count: int | None) -> str | None:
     return f"0-{count - 1}" if count > 1 else "0"
 
 
-def _nic_link(nic: Fields, name: str, facts: Facts, numbers: IfindexAllocator) -> Link:
+def _nic_link(nic: Fields, name: str, facts: EsxiFacts, numbers: IfindexAllocator) -> Link:
     is_down = _is_up(nic.get("adminstatus")) is False
     has_carrier = _is_up(nic.get("linkstatus"))
     flags = IFF_BROADCAST | IFF_MULTICAST
@@ -460,7 +460,7 @@ def _mark_absent(found: Ethtool) -> None:
 
 
 def _virtual_functions(
-    nic: str, facts: Facts, passed_through: Mapping[tuple[str, int], tuple[int, str | None]]
+    nic: str, facts: EsxiFacts, passed_through: Mapping[tuple[str, int], tuple[int, str | None]]
 ) -> tuple[VirtualFunction, ...]:
     found = {}
     for function in facts.functions.get(nic, ()):
@@ -473,7 +473,7 @@ def _virtual_functions(
     return tuple(found[number] for number in sorted(found))
 
 
-def _passed_through(facts: Facts) -> dict[tuple[str, int], tuple[int, str | None]]:
+def _passed_through(facts: EsxiFacts) -> dict[tuple[str, int], tuple[int, str | None]]:
     """(vmnic, VF number) → (port, MAC address) of the adapter of the virtual machine that owns the
     VF, where it is the only one: its only VF of this vmnic, and its only port with this uplink and
     without a counter of its own."""
@@ -489,7 +489,7 @@ def _passed_through(facts: Facts) -> dict[tuple[str, int], tuple[int, str | None
 
 
 def _ports_by_uplink(
-    facts: Facts,
+    facts: EsxiFacts,
 ) -> defaultdict[tuple[str, str | None], list[tuple[int, str | None]]]:
     """(virtual machine, uplink) → (port, MAC address) of its ports with that uplink."""
     ports: defaultdict[tuple[str, str | None], list[tuple[int, str | None]]] = defaultdict(list)
@@ -499,7 +499,9 @@ def _ports_by_uplink(
     return ports
 
 
-def _sole_functions(functions: Sequence[Fields], facts: Facts) -> Iterator[tuple[int, Machine]]:
+def _sole_functions(
+    functions: Sequence[Fields], facts: EsxiFacts
+) -> Iterator[tuple[int, EsxiMachine]]:
     """(number, owner) of those VFs of a vmnic whose owner has no other one of them."""
     owners = [facts.owner(function) for function in functions]
     counts = Counter(owners)
@@ -509,7 +511,7 @@ def _sole_functions(functions: Sequence[Fields], facts: Facts) -> Iterator[tuple
             yield number, owner
 
 
-def _switch_link(switch: str, facts: Facts, numbers: IfindexAllocator) -> Link:
+def _switch_link(switch: str, facts: EsxiFacts, numbers: IfindexAllocator) -> Link:
     mtu = facts.mtus.get(switch)
     return Link(
         ifindex=numbers.of("switch", switch),
@@ -524,7 +526,7 @@ def _switch_link(switch: str, facts: Facts, numbers: IfindexAllocator) -> Link:
     )
 
 
-def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
+def _port_link(port: Port, facts: EsxiFacts, numbers: IfindexAllocator) -> Link:
     """The port of a virtual machine (vnic), of the hypervisor itself (vmknic), or of one of its
     services."""
     _, entry = facts.ports.get(port.number, ("", {}))
@@ -561,7 +563,7 @@ def _port_link(port: Port, facts: Facts, numbers: IfindexAllocator) -> Link:
     )
 
 
-def _pci_functions(facts: Facts) -> tuple[PciFunction, ...]:
+def _pci_functions(facts: EsxiFacts) -> tuple[PciFunction, ...]:
     named = {text_of(nic.get("name")): nic for nic in facts.nics}
     known: dict[str, tuple[Fields, str | None]] = {}
     for function in facts.pci:
@@ -620,7 +622,7 @@ def _physical_function(
     return address, number
 
 
-def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
+def _threads(reading: NetStats, numbers: IfindexAllocator) -> tuple[Thread, ...]:
     """vCPUs of virtual machines, with the worlds that move their packets. The vCPUs of one machine
     have the lowest of their World IDs as process ID."""
     links: defaultdict[int, set[int]] = defaultdict(set)
@@ -658,7 +660,7 @@ def _threads(reading: Reading, numbers: IfindexAllocator) -> tuple[Thread, ...]:
     )
 
 
-def _worlds_of(port: Port, reading: Reading) -> tuple[list[int], list[int]]:
+def _worlds_of(port: Port, reading: NetStats) -> tuple[list[int], list[int]]:
     """Numbers of the vCPUs of a port, and of the worlds that move its packets, which are in the
     reading."""
     worlds = reading.worlds
@@ -669,12 +671,12 @@ def _worlds_of(port: Port, reading: Reading) -> tuple[list[int], list[int]]:
     return vcpus, workers
 
 
-def needs_inventory(before: Reading, now: Reading) -> bool:
+def needs_inventory(before: NetStats, now: NetStats) -> bool:
     """Ports or worlds of virtual machines have come or gone."""
     return _parts(before) != _parts(now)
 
 
-def _parts(reading: Reading) -> tuple[set[tuple[int, str]], set[int]]:
+def _parts(reading: NetStats) -> tuple[set[tuple[int, str]], set[int]]:
     ports = {(port.number, port.name) for port in reading.ports}
     worlds = {world.number for world in reading.worlds.values() if world.machine is not None}
     return ports, worlds

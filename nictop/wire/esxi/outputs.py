@@ -178,7 +178,7 @@ def rate_of(value: object, limit: float = MAX_RATE) -> float | None:
 
 
 @dataclass(frozen=True)
-class Flow:
+class PortFlow:
     """One direction of a port, per second. None: not known."""
 
     packets: float | None
@@ -187,7 +187,7 @@ class Flow:
     drops: float | None
 
 
-UNKNOWN_FLOW = Flow(None, None, None, None)
+UNKNOWN_FLOW = PortFlow(None, None, None, None)
 
 
 @dataclass(frozen=True)
@@ -200,9 +200,9 @@ class Port:
     switch: str | None
     address: str | None
     uplink: bool
-    received: Flow
+    received: PortFlow
     """By a vmnic from the wire, or by a VM from the switch."""
-    sent: Flow
+    sent: PortFlow
     vnic: str | None = None
     """Type of the adapter of a VM: vmxnet3, e1000e."""
     rings: tuple[int, int] | None = None
@@ -254,7 +254,7 @@ class World:
 
 
 @dataclass(frozen=True)
-class Reading:
+class NetStats:
     """One output of ``net-stats -A -t vW -i N``."""
 
     seconds: float | None
@@ -270,7 +270,7 @@ class Reading:
 Numbered = TypeVar("Numbered", Port, World)
 
 
-def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
+def reading_steps(value: object, cpus: int | None) -> Steps[NetStats]:
     """A reading from parsed JSON. `cpus`: number of pCPUs, without which the list of them cannot be
     told from their sum, the last element of it. Raises BadOutput."""
     samples = fields(value).get("stats")
@@ -283,7 +283,7 @@ def reading_steps(value: object, cpus: int | None) -> Steps[Reading]:
     worlds_of_both = chain(_entries(sample.get("vcpus")), _entries(sample.get("sys")))
     worlds = yield from _by_number(worlds_of_both, _world, MAX_THREADS, "worlds")
     used, problem = _cpus(fields(sample.get("cpu")), cpus)
-    return Reading(
+    return NetStats(
         rate_of(sample.get("interval"), 3600), tuple(ports.values()), worlds, used, problem
     )
 
@@ -385,7 +385,7 @@ def _rings(vnic: Fields) -> tuple[int, int] | None:
     return first, second
 
 
-def _flow(rates: Fields, side: str, drops: float | None) -> Flow:
+def _flow(rates: Fields, side: str, drops: float | None) -> PortFlow:
     packets, size = rate_of(rates.get(f"{side}pps")), rate_of(rates.get(f"{side}size"), 1 << 20)
     megabits = rate_of(rates.get(f"{side}mbps"))
     if packets is None or size is None or megabits is None:
@@ -395,7 +395,7 @@ def _flow(rates: Fields, side: str, drops: float | None) -> Flow:
         return UNKNOWN_FLOW
     if bits < PRECISE_BITS_PER_SECOND:
         bits = counted
-    return Flow(packets, bits, rate_of(rates.get(f"{side}eps")), drops)
+    return PortFlow(packets, bits, rate_of(rates.get(f"{side}eps")), drops)
 
 
 def _queue_drops(port: Fields, name: str) -> float | None:

@@ -35,7 +35,7 @@ from nictop.wire.channel import Carrier
 from nictop.wire.errors import PermanentError, TransientError, internal_error_text, sanitize
 from nictop.wire.esxi.counters import CLOCK_TICKS, Accumulated, nic_counters, vf_counters
 from nictop.wire.esxi.inventory import (
-    Facts,
+    EsxiFacts,
     IfindexAllocator,
     InventoryTime,
     ifindexes,
@@ -48,7 +48,7 @@ from nictop.wire.esxi.outputs import (
     MAX_INVENTORY_BYTES,
     BadOutput,
     Fields,
-    Reading,
+    NetStats,
     Steps,
     T,
     decoded_bytes,
@@ -83,7 +83,7 @@ MAX_REPORTED = 20
 """Messages of one connection."""
 MAX_READ_FUNCTIONS = 8
 """VFs with an owner whose counters are read each time: each takes up to a second."""
-NO_READING = Reading(None, (), {}, ())
+NO_READING = NetStats(None, (), {}, ())
 NOT_POSSIBLE = "not possible on an ESXi host: nictop only reads it"
 
 
@@ -103,8 +103,8 @@ class EsxiProbe:
         self._task: asyncio.Task[None] | None = None
         self._interval = settings.interval or 1.0
         self._numbers, self._accumulated = IfindexAllocator(), Accumulated()
-        self._facts: Facts | None = None
-        self._reading: Reading | None = None
+        self._facts: EsxiFacts | None = None
+        self._reading: NetStats | None = None
         """The newest one."""
         self._read_at = 0.0
         self._cpus: int | None = None
@@ -269,7 +269,7 @@ class EsxiProbe:
         if self._facts is not None:
             await self._put_counters(reading, self._facts, now, problem)
 
-    async def _parse_reading(self, output: Output) -> tuple[Reading, str]:
+    async def _parse_reading(self, output: Output) -> tuple[NetStats, str]:
         """The reading, or an empty one and why it cannot be used."""
         if output.problem:
             return NO_READING, output.problem
@@ -279,14 +279,16 @@ class EsxiProbe:
         except BadOutput as error:
             return NO_READING, str(error)
 
-    def _note_changes(self, reading: Reading) -> None:
+    def _note_changes(self, reading: NetStats) -> None:
         """An inventory is wanted if ports or machines have come or gone."""
         if self._reading is None or self._facts is None:
             return
         if needs_inventory(self._reading, reading):
             self._wanted = self._wanted or "event"
 
-    async def _put_counters(self, reading: Reading, facts: Facts, now: float, problem: str) -> None:
+    async def _put_counters(
+        self, reading: NetStats, facts: EsxiFacts, now: float, problem: str
+    ) -> None:
         functions = await self._read_functions(facts)
         with self._charged():
             numbers = ifindexes(reading, self._numbers)
@@ -296,7 +298,7 @@ class EsxiProbe:
                 counters.unreadable.update(dict.fromkeys(("links", "threads"), reason))
             self._put(counters=counters)
 
-    async def _read_functions(self, facts: Facts) -> dict[int, dict[int, tuple[int, ...]]]:
+    async def _read_functions(self, facts: EsxiFacts) -> dict[int, dict[int, tuple[int, ...]]]:
         """ifindex → VF number → `VF_COUNTERS`, of VFs with an owner."""
         found: dict[int, dict[int, tuple[int, ...]]] = {}
         for nic, number in facts.used_functions()[:MAX_READ_FUNCTIONS]:

@@ -24,7 +24,7 @@ MAX_STDERR_BYTES = 2000
 DEFAULT_PORT = 22
 
 
-class Tunnel(asyncio.Protocol):
+class ProcessTunnel(asyncio.Protocol):
     """`open` starts it; `socket` is for the SSH library."""
 
     def __init__(self, host: str, levels: Sequence[Level]) -> None:

@@ -40,7 +40,7 @@ from nictop.wire.timeout import with_timeout
 if TYPE_CHECKING:
     import asyncssh
 
-    from nictop.wire.guests.tunnel import Tunnel
+    from nictop.wire.guests.tunnel import ProcessTunnel
     from nictop.wire.local_channel import LocalCarrier
     from nictop.wire.source import ConnectionStage
 
@@ -107,7 +107,7 @@ class Connection:
     def __init__(self, local: LocalCarrier | None = None) -> None:
         """`local`: it begins on this machine, not at the first hop."""
         self.hops: list[asyncssh.SSHClientConnection] = []
-        self.tunnels: list[Tunnel] = []
+        self.tunnels: list[ProcessTunnel] = []
         """By which hops are reached that the hop before does not reach by itself."""
         self._local = local
         self.seconds = 0.0
@@ -179,7 +179,7 @@ async def connect(
     return connection
 
 
-OpenTunnel = Callable[[], Awaitable["Tunnel"]]
+OpenTunnel = Callable[[], Awaitable["ProcessTunnel"]]
 """A new tunnel for each connection: the first one may end with an unknown host key."""
 
 
@@ -249,7 +249,7 @@ class _Hop:
         open_tunnel: OpenTunnel | None = None,
     ) -> None:
         self._open_tunnel = open_tunnel
-        self._tunnel: Tunnel | None = None
+        self._tunnel: ProcessTunnel | None = None
         """The last one."""
         self._target, self._credentials, self._policy, self._timeout = (
             target,

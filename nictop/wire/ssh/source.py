@@ -62,7 +62,7 @@ MAX_ADDRESS_LINES, MAX_ORIGIN_CHARS = 32, 60
 
 if TYPE_CHECKING:
     from nictop.wire.esxi.probe import EsxiProbe
-    from nictop.wire.guests.tunnel import Tunnel
+    from nictop.wire.guests.tunnel import ProcessTunnel
 
 Result = TypeVar("Result")
 
@@ -102,12 +102,13 @@ class SshSource(ReconnectingSource):
         self.clock: Clock | None = None
         """The newest estimate of the host's clock; None: not measured yet."""
         self._target = target
-        self._options = (
-            ["--eager"] * eager
-            + ["--parts"] * parts
-            + ["--allow-changes"] * target.allow_changes
-            + ["--allow-workload"] * target.allow_workload
-        )
+        flags = {
+            "--eager": eager,
+            "--parts": parts,
+            "--allow-changes": target.allow_changes,
+            "--allow-workload": target.allow_workload,
+        }
+        self._options = [option for option, is_set in flags.items() if is_set]
         self._answers = Credentials(ask)
         self._policy: Policy = host_keys or ("ask" if ask is not None else "refuse")
         self._timeout = timeout
@@ -305,10 +306,12 @@ class SshSource(ReconnectingSource):
             budget=self._budget,
         )
 
-    async def _open_tunnel(self, connection: Connection, levels: tuple[Level, ...]) -> Tunnel:
-        from nictop.wire.guests.tunnel import Tunnel
+    async def _open_tunnel(
+        self, connection: Connection, levels: tuple[Level, ...]
+    ) -> ProcessTunnel:
+        from nictop.wire.guests.tunnel import ProcessTunnel
 
-        tunnel = Tunnel(self._target.name, levels)
+        tunnel = ProcessTunnel(self._target.name, levels)
         connection.tunnels.append(tunnel)
         await tunnel.open(connection.carrier)
         return tunnel

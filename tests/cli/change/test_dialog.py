@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from nictop.changes.events import Verdict
+from nictop.changes.events import RuleVerdict
 from nictop.cli.change import dialog
 from nictop.cli.change.dialog import ChangeDialog
 from nictop.cli.change.prompts import Prompts
@@ -40,7 +40,7 @@ async def test_the_question_names_the_time_of_day_of_the_rollback(
     people.lines.put_nowait(None)
     await asked._ask_to_keep(people)
     asked._question = asyncio.ensure_future(asyncio.sleep(0))
-    asked._ask(Verdict(True, ""), people)
+    asked._ask(RuleVerdict(True, ""), people)
     said = capsys.readouterr().err
     assert said.count(f"Keep this change? [yes/no]{note}\n") == 2, (
         "when it is asked, and after what was found since"

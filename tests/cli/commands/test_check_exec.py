@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from nictop.cli import check_follow, output
-from nictop.cli.check_follow import change_text, command_words, variables_of
+from nictop.cli.check_follow import command_words, finding_change_text, variables_of
 from nictop.cli.main import main
 from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.records import Line
@@ -222,7 +222,7 @@ async def test_hosts_that_fail_for_ever_end_it(source: EndingSource) -> None:
 @pytest.mark.parametrize("text", KINDS.values(), ids=KINDS)
 def test_texts_of_a_host_are_only_text(text: str) -> None:
     change = FindingChange("appeared", finding(host=text, subject=text, title=text))
-    for value in (*variables_of(change).values(), change_text(change)):
+    for value in (*variables_of(change).values(), finding_change_text(change)):
         assert value.isprintable() and "\0" not in value
     assert all(len(value.encode()) <= 4096 for value in variables_of(change).values())
 

@@ -15,7 +15,7 @@ import pytest
 import nictop
 from nictop.cli import SUMMARIES
 from nictop.cli.arguments import make_parser
-from nictop.cli.completion.grammar import Command, commands, subparsers
+from nictop.cli.completion.grammar import CompletedCommand, commands, subparsers
 from nictop.rules import RULES
 from nictop.traffic.results.store import save_run
 from tests.support.reports import full_result, stored_run
@@ -114,7 +114,7 @@ def test_results_are_labels_and_experiments(home: Path, tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------ grammar
 
 
-def all_words(command: Command) -> Iterator[str]:
+def all_words(command: CompletedCommand) -> Iterator[str]:
     yield command.name
     for option in command.options:
         yield from option.flags

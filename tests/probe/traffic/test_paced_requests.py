@@ -13,7 +13,7 @@ import pytest
 from nictop.probe.traffic.builtin import paced, transactions
 from nictop.probe.traffic.builtin.options import parse_options
 from nictop.probe.traffic.builtin.paced import StreamRequests, exchange, paced_task
-from nictop.probe.traffic.builtin.transactions import Counts, TransactionTask
+from nictop.probe.traffic.builtin.transactions import SharedCounts, TransactionTask
 from tests.probe.traffic.test_transaction_parts import COOKIE, connected_pair
 
 RATE, NUMBER = 500, 50
@@ -31,10 +31,10 @@ def collector(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(
     kind: str, serve: Callable[[socket.socket], None], *, size: int = 64, rate: int = RATE
-) -> Counts:
+) -> SharedCounts:
     """What the client counts while `serve` runs at the other end, in a thread."""
     client, server = connected_pair(kind)
-    counts = Counts()
+    counts = SharedCounts()
     options = parse_options(
         ["--test", "rr", "--rate", str(rate), *(["--udp"] if kind == "udp" else [])]
     )
@@ -52,7 +52,7 @@ def run(
 def serve_at_once(size: int = 64, *, udp: bool = False) -> Callable[[socket.socket], None]:
     def serve(server: socket.socket) -> None:
         task = TransactionTask(server, (size, size), (0.0, 1e9), COOKIE)
-        (transactions.serve_datagrams if udp else transactions.serve_stream)(task, Counts())
+        (transactions.serve_datagrams if udp else transactions.serve_stream)(task, SharedCounts())
 
     return serve
 

@@ -9,17 +9,17 @@ import pytest
 from nictop.probe.kernel.netlink import pack_attribute, pack_text, pack_u32
 from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.traffic import refused_routes
-from nictop.probe.traffic.refused_routes import DiscardingRoute, Rule
+from nictop.probe.traffic.refused_routes import DiscardingRoute, RuleLine
 
-LOCAL = Rule(0, "all", "all", "", 255, False, False)
-MAIN = Rule(32766, "all", "all", "", 254, False, False)
+LOCAL = RuleLine(0, "all", "all", "", 255, False, False)
+MAIN = RuleLine(32766, "all", "all", "", 254, False, False)
 HERE, THERE = "192.0.2.1", "198.51.100.7"
 
 
 def rule(
     priority: int, *, to: str = "all", action: str = "", table: int = 0, narrow: bool = False
-) -> Rule:
-    return Rule(priority, "all", to, action, table, narrow, False)
+) -> RuleLine:
+    return RuleLine(priority, "all", to, action, table, narrow, False)
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def rule(
     ],
 )
 def test_order_of_the_kernel(
-    rules: tuple[Rule, ...], routes: tuple[DiscardingRoute, ...], expected: tuple[str, str]
+    rules: tuple[RuleLine, ...], routes: tuple[DiscardingRoute, ...], expected: tuple[str, str]
 ) -> None:
     assert (
         refused_routes.refusal((MAIN, *rules, LOCAL), routes, THERE, HERE, "prohibit") == expected
@@ -57,7 +57,7 @@ def test_order_of_the_kernel(
 
 
 def test_inverted_rule() -> None:
-    inverted = Rule(5, "all", "198.51.100.0/24", "unreachable", 0, False, True)
+    inverted = RuleLine(5, "all", "198.51.100.0/24", "unreachable", 0, False, True)
     assert refused_routes.unreachable_rule([inverted], THERE, HERE) == ""
     assert refused_routes.unreachable_rule([inverted], "203.0.113.1", HERE) == (
         "5: not from all to 198.51.100.0/24 unreachable"

@@ -17,7 +17,7 @@ from nictop.probe.traffic.builtin.host_limits import HostUsage, shortage_before,
 from nictop.probe.traffic.builtin.latency_buckets import bucket_of, packed_counts
 from nictop.probe.traffic.builtin.options import parse_options
 from nictop.probe.traffic.builtin.transaction_run import TransactionMeter
-from nictop.probe.traffic.builtin.transactions import Counts, TransactionTask
+from nictop.probe.traffic.builtin.transactions import SharedCounts, TransactionTask
 
 COOKIE = bytes(16)
 TRANSACTIONS = 500
@@ -59,7 +59,7 @@ def test_latencies_are_those_of_the_clock(kind: str, clock: RecordingClock) -> N
     """The counts are exactly the buckets of the raw samples."""
     client, server = connected_pair(kind)
     sizes, forever = (64, 200), (0.0, 1e9)
-    counts, served = Counts(), Counts()
+    counts, served = SharedCounts(), SharedCounts()
     exchange = transactions.exchange_stream if kind == "tcp" else transactions.exchange_datagrams
     serve = transactions.serve_stream if kind == "tcp" else transactions.serve_datagrams
     with client, server:
@@ -97,7 +97,7 @@ def test_lost_datagrams_are_counted_and_late_ones_ignored(monkeypatch: pytest.Mo
         transactions, "gc", SimpleNamespace(disable=lambda: None, freeze=lambda: None)
     )
     client, server = connected_pair("udp")
-    counts = Counts()
+    counts = SharedCounts()
     with client, server:
 
         def answer() -> None:
@@ -122,7 +122,7 @@ def test_lost_datagrams_are_counted_and_late_ones_ignored(monkeypatch: pytest.Mo
 
 
 def test_counts_of_an_interval_are_the_difference() -> None:
-    first, second = Counts(), Counts()
+    first, second = SharedCounts(), SharedCounts()
     meter = TransactionMeter([first, second], connects=True)
     first.add(1000, 300)
     second.add(1000, 400)

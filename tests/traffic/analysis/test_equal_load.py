@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.report.runs.comparison import comparison_text
-from nictop.report.runs.sentences import cost_text, result_sentences
+from nictop.report.runs.sentences import host_cost_text, result_sentences
 from nictop.traffic.analysis.comparison import Comparison, compare, equal_load
 from nictop.traffic.results.measures import busy_cores
 from nictop.traffic.results.path_proof import PathProof
@@ -83,7 +83,7 @@ def test_a_host_that_is_the_machine_of_another_one_counts_once() -> None:
     *ends, observer = made.hosts
     again = replace(made, hosts=(*ends, replace(observer, machine_of=ends[0].host)))
     assert busy_cores(again) == pytest.approx(1.0)
-    text = cost_text(again.hosts[-1])
+    text = host_cost_text(again.hosts[-1])
     assert f"the same machine as {ends[0].host}: its CPUs count once in a verdict" in text
 
 

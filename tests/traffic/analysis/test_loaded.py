@@ -167,7 +167,7 @@ TIMELINE = [
 
 def test_only_intervals_within_a_phase_count() -> None:
     """The bulk flow is started at 2.3 s, its measured seconds are those from 4.6 to 7.5 s."""
-    found = loaded_figures(LOADED, TIMELINE, 2.3, (4.6, 7.5), (floor(20),))
+    found = loaded_figures(TIMELINE, 2.3, (4.6, 7.5), (floor(20),))
     assert found is not None and found.idle is not None
     assert (found.idle.seconds, found.idle.lost, list(found.idle.latency.counts)) == (
         2.0,
@@ -192,20 +192,20 @@ def test_an_interval_that_ends_with_a_phase_is_not_in_it(
     begun: float, window: tuple[float, float]
 ) -> None:
     """Lines of generators may come late: which one was first is not known then."""
-    found = loaded_figures(LOADED, TIMELINE, begun, window, ())
+    found = loaded_figures(TIMELINE, begun, window, ())
     assert found is not None and found.idle is not None
     assert (found.idle.seconds, found.seconds) == (1.0, 0.0) and found.loaded_since is None
 
 
 def test_a_run_that_was_stopped_in_its_idle_phase() -> None:
-    found = loaded_figures(LOADED, TIMELINE[:3], None, None, ())
+    found = loaded_figures(TIMELINE[:3], None, None, ())
     assert found is not None and found.idle is not None and found.idle.seconds == 2.0
     assert (found.seconds, found.latency.count, found.loaded_since) == (0, 0, None)
     made = loaded(transactions=found, flows=(flow(0.0, received=None),), stopped=2.1)
     assert made.why_not_ranked[0] == "stopped after 2.1 of 22 s" and made.transactions == found
     kinds = [one.kind for one in result_sentences(made)]
     assert "idle" in kinds and "loaded" not in kinds and "under load" not in kinds
-    assert loaded_figures(LOADED, [interval(1, IDLE, count=0)], None, None, ()) is None
+    assert loaded_figures([interval(1, IDLE, count=0)], None, None, ()) is None
 
 
 # ---------------------------------------------------------------------------------- where it arises

@@ -14,7 +14,7 @@ from nictop.report.runs.comparison import comparison_text, figure_rows
 from nictop.report.runs.points import column_titles, point_cells, set_up_points
 from nictop.report.runs.sentences import plan_text, result_sentences
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
-from nictop.traffic.analysis.comparison import compare, compare_stored_runs, cost_text
+from nictop.traffic.analysis.comparison import compare, compare_stored_runs
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing, setup_facts
 from nictop.traffic.analysis.transactions import (
     floor_of,
@@ -229,7 +229,10 @@ def test_comparison_of_transactions_and_latencies() -> None:
         "Better: igb = 1.33× the transactions/s of virtio (+33 %, 95 % CI 1.31–1.34); latency p50 "
         "0.75× ("
     )
-    assert cost_text(found.costs[0]) == "client 40.0 µs → 30.2 µs CPU per transaction"
+    cost = found.costs[0]
+    assert (cost.role, cost.per) == ("client", "transaction")
+    assert cost.a is not None and cost.a.median == pytest.approx(40e-6, rel=0.01)
+    assert cost.b is not None and cost.b.median == pytest.approx(30.2e-6, rel=0.01)
     rows = figure_rows(found)
     assert [row[0] for row in rows[1:6]] == [
         "transactions/s", "latency p50", "latency p99", "CPU per transaction, client", "CPU per "

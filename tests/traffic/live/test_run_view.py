@@ -21,7 +21,7 @@ from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.live.flow_so_far import FlowNow
-from nictop.traffic.live.host_so_far import HostNow
+from nictop.traffic.live.host_so_far import LiveHostFigures
 from nictop.traffic.live.run_view import result_view
 from nictop.traffic.live.samples import run_totals, sample_at
 from nictop.traffic.plan.plan import RunPlan
@@ -340,7 +340,7 @@ def test_newest_values_of_a_host_are_of_the_run(omit: int) -> None:
     live.report("server", interval(0.5, omitted=bool(omit)))
     early = live.view(0.8 - omit)
     newest = sample_at(early).hosts[0]
-    assert early.host_now(early.hosts[0]) == HostNow((), is_of_run=False)
+    assert early.host_now(early.hosts[0]) == LiveHostFigures((), is_of_run=False)
     assert (newest.busy, newest.packets, newest.carrying) == (None, None, None)
     watched.session.process(
         Line(counters=counters(begin + 1.7, user=170, packets=17_000)), begin + 1.7

@@ -18,8 +18,8 @@ from nictop.traffic.plan.validation import validate_request
 from nictop.traffic.plan.variables import (
     VARIABLES,
     both_ends,
-    change_text,
     check_value,
+    manual_change_text,
     not_in_force,
     variable_of,
 )
@@ -123,12 +123,15 @@ def test_setup_value_cannot_be_checked() -> None:
     assert not_in_force("setup", "vswitch", ENS4_PLAN, {}) == ""
 
 
-def test_change_text_is_printable() -> None:
+def test_manual_change_text_is_printable() -> None:
     _, hosts = two()
-    assert change_text("queues", "4/2", ENS4_PLAN, hosts) == "queues of ens4 on a: 4, ens4 on b: 2"
-    assert change_text("mtu", "/9000", ENS4_PLAN, hosts) == "MTU of ens4 on b: 9000"
+    assert (
+        manual_change_text("queues", "4/2", ENS4_PLAN, hosts)
+        == "queues of ens4 on a: 4, ens4 on b: 2"
+    )
+    assert manual_change_text("mtu", "/9000", ENS4_PLAN, hosts) == "MTU of ens4 on b: 9000"
     evil = {"a": machine("a", nic(4, "x\x1b[2J", "192.0.2.1"))}
-    assert change_text("mtu", "9000/", ENS4_PLAN, evil).isprintable()
+    assert manual_change_text("mtu", "9000/", ENS4_PLAN, evil).isprintable()
 
 
 @pytest.mark.parametrize("name", ["bs", "streams", "length"])

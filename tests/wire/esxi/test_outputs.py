@@ -19,7 +19,7 @@ from nictop.wire.codec import decode
 from nictop.wire.errors import TransientError
 from nictop.wire.esxi.counters import Accumulated, nic_counters, vf_counters
 from nictop.wire.esxi.inventory import (
-    Facts,
+    EsxiFacts,
     IfindexAllocator,
     InventoryTime,
     ifindexes,
@@ -27,7 +27,7 @@ from nictop.wire.esxi.inventory import (
 )
 from nictop.wire.esxi.outputs import (
     BadOutput,
-    Reading,
+    NetStats,
     fields,
     hexadecimal_of,
     integer_of,
@@ -40,7 +40,7 @@ CPUS = 8
 Json = Any
 
 
-def reading(value: Json, cpus: int | None = CPUS) -> Reading:
+def reading(value: Json, cpus: int | None = CPUS) -> NetStats:
     return parse_reading(parse_json(json.dumps(value).encode()), cpus)
 
 
@@ -48,11 +48,11 @@ def sample(value: Json) -> Json:
     return value["stats"][0]
 
 
-def port(value: Reading, number: int = WEB_PORT) -> Any:
+def port(value: NetStats, number: int = WEB_PORT) -> Any:
     return next(one for one in value.ports if one.number == number)
 
 
-def record_of(values: dict[str, Json], known: Reading) -> Inventory:
+def record_of(values: dict[str, Json], known: NetStats) -> Inventory:
     return inventory_of(
         facts_of(values), known, IfindexAllocator(), InventoryTime(1.0, 2.0, "start")
     )
@@ -162,7 +162,7 @@ def test_addresses_with_decimal_numbers_are_not_used() -> None:
 # ----------------------------------------------------------------------------------------- counters
 
 
-def counted(*readings: tuple[float, Reading]) -> list[Counters]:
+def counted(*readings: tuple[float, NetStats]) -> list[Counters]:
     accumulated, numbers = Accumulated(), IfindexAllocator()
     accumulated.order_events_as(readings[0][1])
     return [accumulated.counters(time, one, ifindexes(one, numbers), {}) for time, one in readings]
@@ -193,7 +193,7 @@ def test_a_rate_that_is_not_known_has_no_counter() -> None:
     )
 
 
-def with_events(value: Reading, **events: float) -> Reading:
+def with_events(value: NetStats, **events: float) -> NetStats:
     return replace(
         value, ports=tuple(replace(one, events=events) if one.vnic else one for one in value.ports)
     )
@@ -433,7 +433,7 @@ def test_an_inventory_of_very_many_machines_takes_little_time() -> None:
         str(number): {"id": number, "name": f"vmx-vcpu-0:vm{number}"} for number in range(8192)
     }
     found = reading({"stats": [{"vcpus": worlds}]})
-    record = inventory_of(Facts(), found, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
+    record = inventory_of(EsxiFacts(), found, IfindexAllocator(), InventoryTime(1.0, 2.0, "start"))
     assert len(record.threads) == 8192
 
 

@@ -117,12 +117,10 @@ def activate_targets(
             # an activation that it has begun already shows in the next state
             if device is None or stop_autoconnect(client, target, now, force):
                 continue
-            is_untouched = (
-                not force and device.active == target.uuid and is_link_unchanged(before.get(name))
-            )
-            if (call is not None or not target.uuid or is_untouched) and is_reached(
-                target, device, now, call
-            ):
+            may_be_reached = call is not None or not target.uuid
+            if not may_be_reached and not force and device.active == target.uuid:
+                may_be_reached = is_link_unchanged(before.get(name))
+            if may_be_reached and is_reached(target, device, now, call):
                 del pending[name]
             elif must_activate(target, device, call, start, force):
                 calls[name] = activate(client, target, device, now)
@@ -194,13 +192,11 @@ def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
     links."""
     until = min(end, time.monotonic() + NM_ROLLBACK_SECONDS)
     while True:
-        problems = [
-            problem
-            for link in links
-            if not is_link_unchanged(link)
-            for problem in (restore_link(link),)
-            if problem
-        ]
+        problems = []
+        for link in links:
+            problem = "" if is_link_unchanged(link) else restore_link(link)
+            if problem:
+                problems.append(problem)
         if not problems or time.monotonic() >= until:
             return problems
         time.sleep(DEVICE_POLL_SECONDS)
@@ -214,17 +210,14 @@ def is_reached(target: Target, device: Device, now: NmState, call: ActivationCal
         inactive = not device.active and device.state <= NM_DEVICE_STATE_DISCONNECTED
         return inactive or (profile is not None and profile.is_temporary)
     if target.state != NM_DEVICE_STATE_ACTIVATED and device.waits:
-        return call is None or bool(
-            call.path
-        )  # the activation has failed again, as before the change
-    if device.active != target.uuid or (call is not None and device.active_path != call.path):
+        # the activation has failed again, as before the change
+        return call is None or bool(call.path)
+    is_of_call = call is None or device.active_path == call.path
+    if device.active != target.uuid or not is_of_call:
         return False
-    lowest = (
-        NM_DEVICE_STATE_ACTIVATED
-        if target.state == NM_DEVICE_STATE_ACTIVATED
-        else NM_DEVICE_STATE_PREPARE
-    )
-    return lowest <= device.state <= NM_DEVICE_STATE_ACTIVATED
+    if target.state == NM_DEVICE_STATE_ACTIVATED:
+        return device.state == NM_DEVICE_STATE_ACTIVATED
+    return NM_DEVICE_STATE_PREPARE <= device.state <= NM_DEVICE_STATE_ACTIVATED
 
 
 def must_activate(

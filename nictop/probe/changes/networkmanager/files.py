@@ -155,7 +155,8 @@ def restore_files(
             touched.append(path)
     for path, data in now.items():
         uuid, name = identity(path, data)
-        if path not in copies and (uuid in uuids or (name in added and uuid not in known)):
+        is_new = name in added and uuid not in known
+        if path not in copies and (uuid in uuids or is_new):
             os.unlink(path)
             touched.append(path)
     return touched

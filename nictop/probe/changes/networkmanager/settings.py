@@ -129,19 +129,13 @@ def restore_profile(client: NmClient, copy: ProfileCopy, now: NmState) -> str:
         return ""
     complete = with_secrets(settings, map(unpacked, copy.secrets))
     if present is None:
-        flags = (
-            NM_SETTINGS_ADD_CONNECTION2_FLAG_IN_MEMORY
-            if copy.in_memory
-            else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
-        )
+        in_memory = NM_SETTINGS_ADD_CONNECTION2_FLAG_IN_MEMORY
         path, interface, method = f"{ROOT}/Settings", f"{SERVICE}.Settings", "AddConnection2"
     else:
-        flags = (
-            NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY
-            if copy.in_memory
-            else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
-        )
+        in_memory = NM_SETTINGS_UPDATE2_FLAG_IN_MEMORY_ONLY
         path, interface, method = present.path, PROFILE_INTERFACE, "Update2"
+    # "to disk" is the same bit for both calls
+    flags = in_memory if copy.in_memory else NM_SETTINGS_UPDATE2_FLAG_TO_DISK
     flags |= NM_SETTINGS_UPDATE2_FLAG_BLOCK_AUTOCONNECT
     answer = client.request(path, interface, method, "a{sa{sv}}ua{sv}", complete, flags, {})
     return "" if answer.error is None else answer.text or answer.error

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import TypedDict
 
-    class PortCounts(TypedDict):
+    class PortFields(TypedDict):
         """`records.PortCounts`"""
 
         source: str
@@ -110,7 +110,7 @@ DRIVER_PORT_COUNTERS: Mapping[str, Names] = {
 """Driver (as in sysfs) → names of its counters of the port, in the order of
 `records.PORT_COUNTERS`; several are added up."""
 
-NONE_GIVEN: PortCounts = {"source": "", "numbers": (), "errors": {}}
+NONE_GIVEN: PortFields = {"source": "", "numbers": (), "errors": {}}
 
 
 class PortCounterReader:
@@ -132,7 +132,7 @@ class PortCounterReader:
         """After an event: an ifindex may be that of another link."""
         self._positions.clear()
 
-    def read(self, ifindex: int) -> PortCounts:
+    def read(self, ifindex: int) -> PortFields:
         """The counters of the port; `NONE_GIVEN` if kernel and driver give no bytes of it.
 
         Raises OSError: ENODEV (the link is gone), and errors of the driver.
@@ -154,7 +154,7 @@ class PortCounterReader:
             return {}
         return parse_statistics(replies[0] if replies else b"")
 
-    def _read_driver(self, ifindex: int) -> PortCounts:
+    def _read_driver(self, ifindex: int) -> PortFields:
         driver, count, positions = self._layout(ifindex)
         if not positions:
             return NONE_GIVEN

@@ -176,7 +176,7 @@ def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node,
     ):
         line = lines[position]
         rest = line.content[1:].lstrip()
-        if rest and (is_item(rest) or (rest[0] not in "{[" and key_and_rest(rest)[1])):
+        if is_block(rest):
             lines[position] = YamlLine(indent + len(line.content) - len(rest), rest, line.number)
             item, position = block(lines, position, depth + 1)
         elif rest:
@@ -187,6 +187,13 @@ def block_sequence(lines: list[YamlLine], start: int, depth: int) -> tuple[Node,
             item, position = Node("", line.number), position + 1
         items.append(item)
     return Node(items, first), line_after(lines, position, indent + 1)
+
+
+def is_block(text: str) -> bool:
+    """Whether what follows the dash of an item is an item, or an entry of a mapping."""
+    if not text or text[0] in "{[":
+        return False
+    return is_item(text) or bool(key_and_rest(text)[1])
 
 
 def is_below(line: YamlLine, indent: int) -> bool:

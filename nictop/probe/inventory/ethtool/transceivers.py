@@ -260,14 +260,17 @@ def parse_cmis_lanes(kind: int, advertising: bytes, page: bytes) -> tuple[Optics
         return ()
     factor = (1, 2, 4, 1)[offered >> 3 & 0x03]
     count = {0x18: 8, 0x19: 8, 0x1E: 4, 0x20: 1}.get(kind, 2)
-    return tuple(
-        Optics(
-            rx_power=unsigned(page, 186 - 128 + 2 * lane) / 1e4 if offered & 0x04 else None,
-            tx_power=unsigned(page, 154 - 128 + 2 * lane) / 1e4 if offered & 0x02 else None,
-            bias=unsigned(page, 170 - 128 + 2 * lane) * 2e-3 * factor if offered & 0x01 else None,
-        )
-        for lane in range(count)
-    )
+    lanes = []
+    for lane in range(count):
+        rx_power = tx_power = bias = None
+        if offered & 0x04:
+            rx_power = unsigned(page, 186 - 128 + 2 * lane) / 1e4
+        if offered & 0x02:
+            tx_power = unsigned(page, 154 - 128 + 2 * lane) / 1e4
+        if offered & 0x01:
+            bias = unsigned(page, 170 - 128 + 2 * lane) * 2e-3 * factor
+        lanes.append(Optics(rx_power=rx_power, tx_power=tx_power, bias=bias))
+    return tuple(lanes)
 
 
 def unsigned(page: bytes, offset: int) -> int:

@@ -80,7 +80,7 @@ IPV6 = Layout(
 )
 
 
-class Entry(NamedTuple):
+class TableRule(NamedTuple):
     """One rule of the table."""
 
     offset: int
@@ -189,11 +189,11 @@ def parse_table(
 
 
 def _called_chains(
-    by_offset: dict[int, Entry], names: dict[int, str], start: int, end: int
-) -> dict[int, list[Entry]] | Unreadable | None:
+    by_offset: dict[int, TableRule], names: dict[int, str], start: int, end: int
+) -> dict[int, list[TableRule]] | Unreadable | None:
     """Offset of a chain → its rules: of the base chain, which ends at `end`, and of those that it
     calls. None: one that is called does not exist."""
-    chains: dict[int, list[Entry]] = {}
+    chains: dict[int, list[TableRule]] = {}
     count = 0
     waiting = [start]
     while waiting:
@@ -213,12 +213,12 @@ def _called_chains(
     return chains
 
 
-def _jumps(rules: list[Entry]) -> list[int]:
+def _jumps(rules: list[TableRule]) -> list[int]:
     return [rule.jump for rule in rules if rule.jump is not None]
 
 
 def _record(
-    layout: Layout, table: str, name: str, rules: list[FilterRule], policy: Entry | None
+    layout: Layout, table: str, name: str, rules: list[FilterRule], policy: TableRule | None
 ) -> PacketChain:
     """`policy`: of the base chain."""
     chain = PacketChain(
@@ -230,16 +230,16 @@ def _record(
     return replace(chain, hook=hook, policy=policy.verdict, packets=policy.packets)
 
 
-def _rule(entry: Entry, names: dict[int, str]) -> FilterRule:
+def _rule(entry: TableRule, names: dict[int, str]) -> FilterRule:
     target = entry.target
     if entry.jump is not None:
         target = names.get(entry.jump, "")
     return FilterRule(entry.verdict, target, entry.conditions, entry.packets)
 
 
-def _chain_rules(entries: dict[int, Entry], start: int, end: int | None) -> list[Entry]:
+def _chain_rules(entries: dict[int, TableRule], start: int, end: int | None) -> list[TableRule]:
     """Entries from `start` to the policy at `end`, or to the next chain."""
-    found: list[Entry] = []
+    found: list[TableRule] = []
     offset = start
     while offset != end and len(found) <= MAX_RULES + 1:
         entry = entries.get(offset)
@@ -250,7 +250,7 @@ def _chain_rules(entries: dict[int, Entry], start: int, end: int | None) -> list
     return found
 
 
-def iter_entries(layout: Layout, data: bytes) -> Iterator[Entry]:
+def iter_entries(layout: Layout, data: bytes) -> Iterator[TableRule]:
     """The entries of a table; stops at the first that does not fit."""
     offset = 0
     while offset + layout.size <= len(data):
@@ -262,7 +262,7 @@ def iter_entries(layout: Layout, data: bytes) -> Iterator[Entry]:
         offset = end
 
 
-def _entry(layout: Layout, data: bytes, offset: int, target: int, end: int) -> Entry:
+def _entry(layout: Layout, data: bytes, offset: int, target: int, end: int) -> TableRule:
     conditions = (
         *_packet_conditions(layout, data, offset),
         *_match_conditions(data, offset + layout.size, target),
@@ -283,7 +283,7 @@ def _entry(layout: Layout, data: bytes, offset: int, target: int, end: int) -> E
             verdict = VERDICTS.get(code, "unknown")
         elif code != end:  # otherwise a rule without a target: the next one follows
             jump, verdict = code, "goto" if data[offset + layout.flags] & layout.goto else "jump"
-    return Entry(offset, end, conditions, verdict, unknown, jump, packets, chain)
+    return TableRule(offset, end, conditions, verdict, unknown, jump, packets, chain)
 
 
 def _match_conditions(data: bytes, position: int, end: int) -> Iterator[FilterCondition]:

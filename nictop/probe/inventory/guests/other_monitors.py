@@ -34,13 +34,13 @@ class MonitorCommand:
         self.id = ""
         self.vcpus = boot_cpus((found.get("cpus") or [""])[-1])
         self.nics = tuple(MONITOR_NICS[product](found))
-        paths = [
-            options(value, "path").get("path", "")
-            for name in ("device", "vfio")
-            for value in found.get(name, ())
-        ]
-        addresses = [full_address(path.rstrip("/").rpartition("/")[2]) for path in paths]
-        self.functions = tuple(("", address) for address in addresses if address is not None)
+        functions = []
+        for value in (*found.get("device", ()), *found.get("vfio", ())):
+            path = options(value, "path").get("path", "")
+            address = full_address(path.rstrip("/").rpartition("/")[2])
+            if address is not None:
+                functions.append(("", address))
+        self.functions = tuple(functions)
 
 
 def dict_of_options(command: str) -> dict[str, list[str]]:

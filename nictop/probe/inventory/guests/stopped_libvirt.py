@@ -41,7 +41,7 @@ SOURCES = ("bridge", "network", "dev", "path")
 """Attributes of ``<source>``: what it is connected to."""
 
 
-class TooLarge(ValueError):
+class ForeignDocument(ValueError):
     """A document that libvirt has not written."""
 
 
@@ -76,7 +76,7 @@ class TreeBuilder:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         self._elements += 1
         if self._elements > MAX_ELEMENTS or len(self._open) > MAX_DEPTH:
-            raise TooLarge("more elements than a domain of libvirt has")
+            raise ForeignDocument("more elements than a domain of libvirt has")
         element = Element(name, attributes)
         self._open[-1].children.append(element)
         self._open.append(element)
@@ -89,7 +89,7 @@ class TreeBuilder:
         element.text = (element.text + text)[:MAX_VALUE_CHARS]
 
     def doctype(self, *_: object) -> None:
-        raise TooLarge("a DOCTYPE")
+        raise ForeignDocument("a DOCTYPE")
 
 
 def parse_xml(text: str) -> Element:

@@ -51,7 +51,7 @@ MAX_REPEATED_ENTRIES = 262_144
 all VLANs."""
 
 
-class DumpTooLong(Exception):
+class ForwardingTooLong(Exception):
     """More entries than `MAX_FORWARDING_ENTRIES`, or a longer dump than `MAX_DUMPED_ENTRIES`."""
 
 
@@ -69,16 +69,16 @@ class EntryFilter:
 
     def add(self, data: bytes, start: int) -> bool:
         """Add the entry whose payload begins at `start`; False: the message is not needed any
-        more. Raises DumpTooLong."""
+        more. Raises ForwardingTooLong."""
         identity = data[start : start + IDENTITY_BYTES]
         if identity in self._permanent:
             self._repeated += 1
             if self._repeated > MAX_REPEATED_ENTRIES:
-                raise DumpTooLong
+                raise ForwardingTooLong
             return False
         self._parsed += 1
         if self._parsed > MAX_DUMPED_ENTRIES or len(self.found) >= MAX_FORWARDING_ENTRIES:
-            raise DumpTooLong
+            raise ForwardingTooLong
         length = HEADER.unpack_from(data, start - HEADER.size)[0]
         entry = parse_entry(data[start : start - HEADER.size + length])
         if entry is not None:
@@ -115,7 +115,7 @@ def read_forwarding(
             for ifindex in ifindexes:
                 query = NDMSG.pack(socket.AF_BRIDGE, ifindex, 0, 0, 0)
                 netlink.dump(RTM_GETNEIGH, query, keep=entries.add)
-    except DumpTooLong:
+    except ForwardingTooLong:
         detail = f"more than {MAX_FORWARDING_ENTRIES} entries, or {MAX_DUMPED_ENTRIES} on all links"
         trouble = Unreadable("failed", detail)
     except DumpInterrupted:

@@ -56,16 +56,15 @@ def with_qdiscs(links: Iterable[Link]) -> tuple[tuple[Link, ...], Unreadable | N
         trouble = unreadable_from_error(error, "qdiscs")
         return links, None if trouble.reason == "not_offered" else trouble
     filters = read_filters(hooks)
-    return tuple(
-        replace(
-            link,
-            traffic_control=tuple(found.get(link.ifindex, ())[:MAX_QDISCS_PER_LINK]),
-            tc_filters=filters.get(link.ifindex, ()),
-        )
-        if link.ifindex in found or link.ifindex in filters
-        else link
-        for link in links
-    ), None
+    described = []
+    for link in links:
+        qdiscs = tuple(found.get(link.ifindex, ())[:MAX_QDISCS_PER_LINK])
+        of_link = filters.get(link.ifindex, ())
+        if qdiscs or of_link:
+            described.append(replace(link, traffic_control=qdiscs, tc_filters=of_link))
+        else:
+            described.append(link)
+    return tuple(described), None
 
 
 def read_filters(hooks: Mapping[int, str]) -> dict[int, tuple[TcFilter, ...]]:

@@ -210,12 +210,13 @@ def read_from_sysfs(link: Link, sys: str) -> Link:
         return replace(link, unreadable={**link.unreadable, **missing})
     folder = SysfsDirectory(path)
     kind = folder.integer("address_assignment", "addr_assign_type")
+    assignment = None
+    if kind is not None and 0 <= kind < len(ADDRESS_ASSIGNMENTS):
+        assignment = ADDRESS_ASSIGNMENTS[kind]
     port = folder.integer("device_port", "dev_port")
     return replace(
         link,
-        address_assignment=ADDRESS_ASSIGNMENTS[kind]
-        if kind is not None and 0 <= kind < len(ADDRESS_ASSIGNMENTS)
-        else None,
+        address_assignment=assignment,
         device_port=port,
         unreadable={**link.unreadable, **folder.unreadable},
     )

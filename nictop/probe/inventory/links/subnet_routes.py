@@ -201,12 +201,11 @@ def peer_in(subnet: LinkSubnet, links: Iterable[Link]) -> str | None:
     there is none."""
     links = tuple(links)
     own = own_addresses(links, subnet.family)
-    gateways = {
-        route.gateway
-        for link in links
-        for route in (link.default_routes if link.addresses else ())
-        if route.gateway is not None
-    }
+    gateways = set()
+    for link in links:
+        for route in link.default_routes:
+            if link.addresses and route.gateway is not None:
+                gateways.add(route.gateway)
     separator = ":" if subnet.family == "ipv6" else "."
     numbers = sorted(number(subnet.family, one) for one in gateways if separator in one)
     inside = (one for one in numbers if subnet.first < one < subnet.last)

@@ -98,14 +98,26 @@ def parse_lldp(payload: bytes, source: Source) -> LldpNeighbour | None:
     ttl = int.from_bytes(time_to_live[:2], "big")
     if not ttl:
         return None
-    found: dict[str, Any] = {
-        "chassis": identity(chassis, CHASSIS_MAC, CHASSIS_NETWORK),
-        "port": identity(port, PORT_MAC, PORT_NETWORK),
-        "ttl": ttl,
-    }
     addresses: dict[str, None] = {}
     vlans: set[int] = set()
-    for kind, value in tlvs[3:]:
+    found = _optional_fields(tlvs[3:], addresses, vlans)
+    return LldpNeighbour(
+        source,
+        chassis=identity(chassis, CHASSIS_MAC, CHASSIS_NETWORK),
+        port=identity(port, PORT_MAC, PORT_NETWORK),
+        ttl=ttl,
+        management_addresses=tuple(addresses),
+        vlans=tuple(sorted(vlans)[:MAX_VLANS]),
+        **found,
+    )
+
+
+def _optional_fields(
+    tlvs: list[tuple[int, bytes]], addresses: dict[str, None], vlans: set[int]
+) -> dict[str, Any]:
+    """Fields of `records.LldpNeighbour`; management addresses and VLANs are added to both."""
+    found: dict[str, Any] = {}
+    for kind, value in tlvs:
         if kind in TEXT_FIELDS:
             found[TEXT_FIELDS[kind]] = text(value)
         elif kind == CAPABILITIES and len(value) >= 4:
@@ -116,12 +128,7 @@ def parse_lldp(payload: bytes, source: Source) -> LldpNeighbour | None:
                 addresses[address] = None
         elif kind == ORGANIZATION:
             parse_organization(value, found, vlans)
-    return LldpNeighbour(
-        source,
-        management_addresses=tuple(addresses),
-        vlans=tuple(sorted(vlans)[:MAX_VLANS]),
-        **found,
-    )
+    return found
 
 
 def management_address(value: bytes) -> str | None:

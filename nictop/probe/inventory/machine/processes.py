@@ -24,10 +24,10 @@ def read_processes(proc: str = "/proc") -> tuple[dict[int, str], Unreadable | No
     """
     try:
         processes = sorted(int(name) for name in os.listdir(proc) if PID.fullmatch(name))
+    except FileNotFoundError:
+        return {}, None
     except OSError as error:
-        return {}, None if isinstance(error, FileNotFoundError) else unreadable_from_error(
-            error, printable_path(proc)
-        )
+        return {}, unreadable_from_error(error, printable_path(proc))
     trouble: Unreadable | None = None
     if processes and processes[0] != 1:
         trouble = Unreadable("needs_root", f"{printable_path(proc)}: hidepid")

@@ -85,12 +85,11 @@ def read_pci(
     names = lookup(
         {function.address: (function.vendor_id, function.device_id) for function in functions}
     )
-    numbers = {
-        address: number
-        for function in functions
-        if function.sriov is not None
-        for number, address in enumerate(function.sriov.virtual_functions)
-    }
+    numbers = {}
+    for function in functions:
+        if function.sriov is not None:
+            for index, address in enumerate(function.sriov.virtual_functions):
+                numbers[address] = index
     complete = []
     for function in functions:
         vendor, device = names.get(function.address, (None, None))

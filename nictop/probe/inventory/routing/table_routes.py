@@ -93,17 +93,17 @@ def parse_table_routes(payload: bytes) -> list[TableRoute]:
         return []
     found = dict(iter_attributes(payload[RTMSG.size :]))
     destination = prefix(family, found.get(RTA_DST, b""), length)
-    if destination is None or destination.startswith("fe80:"):
-        return []
     source: str | None = ""
     if source_length:
         source = prefix(family, found.get(RTA_SRC, b""), source_length)
-    metric = number(found, RTA_PRIORITY) or 0
-    is_kernel_default = ROUTE_TYPES[route_type] == "unreachable" and metric == OLD_DEFAULT_METRIC
-    if source is None or is_kernel_default:
+    if destination is None or source is None or destination.startswith("fe80:"):
         return []
-    return [
-        TableRoute(
+    metric = number(found, RTA_PRIORITY) or 0
+    if ROUTE_TYPES[route_type] == "unreachable" and metric == OLD_DEFAULT_METRIC:
+        return []  # the kernel's own: no default route
+    routes = []
+    for ifindex, gateway, hop_flags in next_hops(family, route_type, found, flags):
+        route = TableRoute(
             family=FAMILY_NAMES[family],
             destination=destination,
             type=ROUTE_TYPES[route_type],
@@ -117,8 +117,8 @@ def parse_table_routes(payload: bytes) -> list[TableRoute]:
             source=source,
             expires=expiry(found.get(RTA_CACHEINFO, b"")),
         )
-        for ifindex, gateway, hop_flags in next_hops(family, route_type, found, flags)
-    ]
+        routes.append(route)
+    return routes
 
 
 def next_hops(

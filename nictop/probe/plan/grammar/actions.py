@@ -20,7 +20,15 @@ from nictop.probe.plan.grammar.bridges_bonds import (
     parse_link_type,
 )
 from nictop.probe.plan.grammar.nmcli import parse_nmcli
-from nictop.probe.plan.grammar.operation import Kind, Operation, integer, link_name
+from nictop.probe.plan.grammar.operation import Kind, Operation, flattened, integer, link_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    WriteParser = Callable[[re.Match[str], str, bool], Operation]
+    """The match of the path, the text, and whether it is an undo → the operation. Raises
+    ValueError."""
 
 MAX_ACTION_WORDS, MAX_WORD_CHARS = 64, 1024
 FEATURE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}", re.ASCII)
@@ -95,6 +103,7 @@ MAX_FLOW_ENTRIES = 1 << 20
 gigabytes."""
 MIN_MTU, MAX_MTU = 68, 65535
 MAX_IDENTIFY_SECONDS = 60
+NOT_WRITTEN = "nictop does not write this file"
 
 
 def parse_action(words: Sequence[str], *, undoing: bool = False) -> Operation:
@@ -141,38 +150,48 @@ def pairs(words: Sequence[str], label: str) -> list[tuple[str, str]]:
 
 def parse_ethtool(words: list[str]) -> Operation:
     """``-L NAME combined 4`` or ``-p NAME 10``; raises ValueError."""
-    if words[:1] == ["-p"] and len(words) == 3:
-        name, seconds = (
-            link_name(words[1]),
-            integer(words[2], MAX_IDENTIFY_SECONDS, "the number of seconds", 1),
-        )
-        return Operation(
-            "identify", ("ethtool", "-p", name, seconds), name, (("identify", seconds),), name
-        )
-    if len(words) < 4 or (words[0] != "-K" and words[0] not in ETHTOOL_SETTINGS):
+    option = words[0] if words else ""
+    if option == "-p" and len(words) == 3:
+        return _identify_operation(words[1], words[2])
+    is_allowed = option == "-K" or option in ETHTOOL_SETTINGS
+    if not is_allowed or len(words) < 4:
         raise ValueError(
             "ethtool: only -L, -G, -K, -C and -p with an interface and settings are allowed"
         )
-    option, name = words[0], link_name(words[1])
-    settings = pairs(words[2:], f"ethtool {option}")
+    name = link_name(words[1])
+    given = pairs(words[2:], f"ethtool {option}")
+    kind: Kind = "features"
     if option == "-K":
-        kind: Kind = "features"
-        if not all(
-            FEATURE_NAME.fullmatch(feature) and value in ("on", "off")
-            for feature, value in settings
-        ):
-            raise ValueError("ethtool -K: each feature needs on or off")
+        settings = _feature_settings(given)
     else:
         kind, names = ETHTOOL_SETTINGS[option]
-        for position, (key, value) in enumerate(settings):
-            if key not in names:
-                raise ValueError(f"ethtool {option}: only {', '.join(names)} are allowed")
-            if key not in ON_OFF_SETTINGS:
-                settings[position] = (key, integer(value, 0xFFFFFFFF, key))
-            elif value not in ("on", "off"):
-                raise ValueError(f"{key} must be on or off")
-    run = ("ethtool", option, name, *(word for pair in settings for word in pair))
-    return Operation(kind, run, name, tuple(settings), name)
+        settings = tuple(_ethtool_setting(option, names, key, value) for key, value in given)
+    run = ("ethtool", option, name, *flattened(settings))
+    return Operation(kind, run, name, settings, name)
+
+
+def _identify_operation(word: str, duration: str) -> Operation:
+    name = link_name(word)
+    seconds = integer(duration, MAX_IDENTIFY_SECONDS, "the number of seconds", 1)
+    run = ("ethtool", "-p", name, seconds)
+    return Operation("identify", run, name, (("identify", seconds),), name)
+
+
+def _feature_settings(given: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    for feature, value in given:
+        if not FEATURE_NAME.fullmatch(feature) or value not in ("on", "off"):
+            raise ValueError("ethtool -K: each feature needs on or off")
+    return tuple(given)
+
+
+def _ethtool_setting(option: str, names: Sequence[str], key: str, value: str) -> tuple[str, str]:
+    if key not in names:
+        raise ValueError(f"ethtool {option}: only {', '.join(names)} are allowed")
+    if key not in ON_OFF_SETTINGS:
+        return key, integer(value, 0xFFFFFFFF, key)
+    if value not in ("on", "off"):
+        raise ValueError(f"{key} must be on or off")
+    return key, value
 
 
 def parse_ip(words: list[str], undoing: bool) -> Operation:
@@ -181,73 +200,67 @@ def parse_ip(words: list[str], undoing: bool) -> Operation:
         rest = words[3:] if words[2:3] == ["dev"] else words[2:]
         if len(rest) >= 2:
             return parse_link_set(link_name(rest[0]), rest[1:], undoing)
-    elif (
-        words[:1] in (["address"], ["addr"])
-        and len(words) >= 5
-        and words[1] in ("add", "del")
-        and words[3] == "dev"
-    ):
-        try:
-            address = ipaddress.ip_interface(words[2])
-        except ValueError:
-            raise ValueError(f"{words[2]!r} is not an address with prefix length") from None
-        if "/" not in words[2] or "%" in words[2]:
-            raise ValueError(f"{words[2]!r} is not an address with prefix length")
-        name, text = link_name(words[4]), address.with_prefixlen
-        kind: Kind = "address add" if words[1] == "add" else "address del"
-        state = "present" if words[1] == "add" else "absent"
-        run = (
-            "ip",
-            "address",
-            words[1],
-            text,
-            "dev",
-            name,
-            *address_options(words[5:], undoing and state == "present"),
-        )
-        return Operation(kind, run, name, ((text, state),), name)
+    elif words[:1] in (["address"], ["addr"]) and len(words) >= 5:
+        verb, address, word, name = words[1:5]
+        if verb in ("add", "del") and word == "dev":
+            return _address_operation(verb, address, name, words[5:], undoing)
     raise ValueError(
         "ip: only ip link set (mtu, up, vf, type) and ip address (add, del) are allowed"
     )
 
 
+def _address_operation(
+    verb: str, word: str, name: str, options: list[str], undoing: bool
+) -> Operation:
+    """``ip address add|del ADDRESS/LENGTH dev NAME``, with `options`; raises ValueError."""
+    try:
+        address = ipaddress.ip_interface(word)
+    except ValueError:
+        raise ValueError(f"{word!r} is not an address with prefix length") from None
+    if "/" not in word or "%" in word:
+        raise ValueError(f"{word!r} is not an address with prefix length")
+    name, text = link_name(name), address.with_prefixlen
+    kind: Kind = "address add"
+    state = "present"
+    if verb == "del":
+        kind, state = "address del", "absent"
+    words = address_options(options, undoing and verb == "add")
+    run = ("ip", "address", verb, text, "dev", name, *words)
+    return Operation(kind, run, name, ((text, state),), name)
+
+
 def address_options(words: list[str], allowed: bool) -> tuple[str, ...]:
     """The words after ``ip address add ADDRESS/LENGTH dev NAME``, in an undo: what the address had.
     Raises ValueError."""
+    if not words:
+        return ()
+    if not allowed:
+        raise ValueError("ip address: only an address and dev NAME are allowed")
     flags = [word for word in ADDRESS_FLAGS if word in words]
     rest = [word for word in words if word not in ADDRESS_FLAGS]
-    if words and not allowed:
-        raise ValueError("ip address: only an address and dev NAME are allowed")
-    found = dict(pairs(rest, "ip address add")) if rest else {}
-    for key, value in found.items():
+    found = pairs(rest, "ip address add") if rest else []
+    for key, value in found:
         if key not in ADDRESS_OPTIONS or not ADDRESS_OPTIONS[key].fullmatch(value):
             raise ValueError(
                 f"ip address add: only {', '.join((*ADDRESS_OPTIONS, *ADDRESS_FLAGS))} are allowed"
             )
-    return (*(word for pair in found.items() for word in pair), *flags)
+    return (*flattened(found), *flags)
 
 
 def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
     """The words after ``ip link set dev NAME``; raises ValueError."""
     start = ("ip", "link", "set", "dev", name)
-    if words == ["up"] or (undoing and words == ["down"]):
-        return Operation(
-            "up" if words == ["up"] else "down",
-            (*start, words[0]),
-            name,
-            (("link", words[0]),),
-            name,
-        )
+    if words == ["up"]:
+        return Operation("up", (*start, "up"), name, (("link", "up"),), name)
+    if words == ["down"] and undoing:
+        return Operation("down", (*start, "down"), name, (("link", "down"),), name)
     if words[:1] == ["mtu"] and len(words) == 2:
         mtu = integer(words[1], MAX_MTU, "the MTU", MIN_MTU)
         return Operation("mtu", (*start, "mtu", mtu), name, (("mtu", mtu),), name)
     if words[:1] == ["vf"] and len(words) >= 4:
         number = integer(words[1], 65535, "vf")
-        settings = tuple(vf_setting(*pair) for pair in pairs(words[2:], "vf"))
-        names = [key for key, _ in settings]
-        if "qos" in names and "vlan" not in names[: names.index("qos")][-1:]:
-            raise ValueError("qos must follow vlan")
-        run = (*start, "vf", number, *(word for pair in settings for word in pair))
+        settings = vf_settings(words[2:])
+        run = (*start, "vf", number, *flattened(settings))
         return Operation("virtual function", run, name, settings, name, number=int(number))
     if words[:1] == ["type"]:
         return parse_link_type(name, words[1:])
@@ -255,6 +268,15 @@ def parse_link_set(name: str, words: list[str], undoing: bool) -> Operation:
         "ip link set: only mtu NUMBER, up, vf NUMBER with settings, and type with an option are "
         "allowed"
     )
+
+
+def vf_settings(words: list[str]) -> tuple[tuple[str, str], ...]:
+    """The words after ``vf NUMBER``: ``vlan 7 qos 3``. Raises ValueError."""
+    settings = tuple(vf_setting(key, value) for key, value in pairs(words, "vf"))
+    names = [key for key, _ in settings]
+    if "qos" in names and "vlan" not in names[: names.index("qos")][-1:]:
+        raise ValueError("qos must follow vlan")
+    return settings
 
 
 def vf_setting(key: str, value: str) -> tuple[str, str]:
@@ -275,45 +297,72 @@ def vf_setting(key: str, value: str) -> tuple[str, str]:
 
 
 def parse_write(words: list[str], undoing: bool) -> Operation:
-    """``PATH TEXT``; the whole path must match one of the patterns above. Raises ValueError."""
+    """``PATH TEXT``; the whole path must match one of `WRITTEN_FILES`. Raises ValueError."""
     if len(words) != 2:
         raise ValueError("write: path and text needed")
     path, text = words
-    run = ("write", path, text)
-    match = AFFINITY_PATH.fullmatch(path)
-    if match:
-        if not CPU_LIST.fullmatch(text):
-            raise ValueError(f"{text!r} is not a CPU list")
-        number = int(match[1])
-        return Operation(
-            "affinity", run, f"irq {number}", (("smp_affinity_list", text),), number=number
-        )
-    match = STEERING_PATH.fullmatch(path)
-    if match:
-        name, queue_file = link_name(match[1]), match[2]
-        if queue_file.endswith("rps_flow_cnt"):
-            text = integer(text, MAX_FLOW_ENTRIES, "rps_flow_cnt")
-        elif not CPU_MASK.fullmatch(text):
-            raise ValueError(f"{text!r} is not a CPU mask")
-        return Operation("steering", ("write", path, text), name, ((queue_file, text),), name)
-    link, function = LINK_NUMVFS_PATH.fullmatch(path), PCI_NUMVFS_PATH.fullmatch(path)
-    if link or function:
-        text = integer(text, 65535, "sriov_numvfs", 0 if undoing else 1)
-        name = link_name(link[1]) if link else ""
-        subject = name or (function[1] if function else "")
-        return Operation(
-            "virtual functions", ("write", path, text), subject, (("sriov_numvfs", text),), name
-        )
-    match = BONDING_PRIMARY_PATH.fullmatch(path)
-    if undoing and match and not text:
-        name = link_name(match[1])
-        return Operation("bond", run, name, (("primary", ""),), name)
-    match = SYSCTL_PATH.fullmatch(path)
-    if match:
-        text = integer(
-            text, MAX_FLOW_ENTRIES if match[1] == "rps_sock_flow_entries" else 0x7FFFFFFF, match[1]
-        )
-        return Operation(
-            "sysctl", ("write", path, text), f"net.core.{match[1]}", ((match[1], text),)
-        )
-    raise ValueError("nictop does not write this file")
+    for pattern, operation in WRITTEN_FILES:
+        match = pattern.fullmatch(path)
+        if match:
+            return operation(match, text, undoing)
+    raise ValueError(NOT_WRITTEN)
+
+
+def _affinity_write(path: re.Match[str], text: str, _undoing: bool) -> Operation:
+    if not CPU_LIST.fullmatch(text):
+        raise ValueError(f"{text!r} is not a CPU list")
+    number = int(path[1])
+    settings = (("smp_affinity_list", text),)
+    return Operation("affinity", ("write", path[0], text), f"irq {number}", settings, number=number)
+
+
+def _steering_write(path: re.Match[str], text: str, _undoing: bool) -> Operation:
+    name, queue_file = link_name(path[1]), path[2]
+    if queue_file.endswith("rps_flow_cnt"):
+        text = integer(text, MAX_FLOW_ENTRIES, "rps_flow_cnt")
+    elif not CPU_MASK.fullmatch(text):
+        raise ValueError(f"{text!r} is not a CPU mask")
+    return Operation("steering", ("write", path[0], text), name, ((queue_file, text),), name)
+
+
+def _link_numvfs_write(path: re.Match[str], text: str, undoing: bool) -> Operation:
+    number = _vf_number(text, undoing)
+    name = link_name(path[1])
+    settings = (("sriov_numvfs", number),)
+    return Operation("virtual functions", ("write", path[0], number), name, settings, name)
+
+
+def _function_numvfs_write(path: re.Match[str], text: str, undoing: bool) -> Operation:
+    number = _vf_number(text, undoing)
+    settings = (("sriov_numvfs", number),)
+    return Operation("virtual functions", ("write", path[0], number), path[1], settings)
+
+
+def _vf_number(text: str, undoing: bool) -> str:
+    """None at all only in an undo."""
+    return integer(text, 65535, "sriov_numvfs", 0 if undoing else 1)
+
+
+def _primary_port_write(path: re.Match[str], text: str, undoing: bool) -> Operation:
+    """Only an undo, and only that there is no primary port: ``ip link`` has no word for that."""
+    if text or not undoing:
+        raise ValueError(NOT_WRITTEN)
+    name = link_name(path[1])
+    return Operation("bond", ("write", path[0], ""), name, (("primary", ""),), name)
+
+
+def _sysctl_write(path: re.Match[str], text: str, _undoing: bool) -> Operation:
+    name = path[1]
+    maximum = MAX_FLOW_ENTRIES if name == "rps_sock_flow_entries" else 0x7FFFFFFF
+    number = integer(text, maximum, name)
+    return Operation("sysctl", ("write", path[0], number), f"net.core.{name}", ((name, number),))
+
+
+WRITTEN_FILES: tuple[tuple[re.Pattern[str], WriteParser], ...] = (
+    (AFFINITY_PATH, _affinity_write),
+    (STEERING_PATH, _steering_write),
+    (LINK_NUMVFS_PATH, _link_numvfs_write),
+    (PCI_NUMVFS_PATH, _function_numvfs_write),
+    (BONDING_PRIMARY_PATH, _primary_port_write),
+    (SYSCTL_PATH, _sysctl_write),
+)

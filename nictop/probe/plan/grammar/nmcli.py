@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from nictop.probe.plan.grammar.bridges_bonds import BOND_OPTIONS, bond_value
-from nictop.probe.plan.grammar.operation import Operation, link_name
+from nictop.probe.plan.grammar.operation import Operation, flattened, link_name
 
 PROFILE_PROPERTY = re.compile(
     r"[+-]?(?:connection\.(?:id|interface-name|autoconnect|autoconnect-priority)"
@@ -40,6 +40,8 @@ NMCLI_HELP = "help"
 """nmcli takes any abbreviation for it: ``nmcli con up h`` prints how it is used, with exit code
 0."""
 MAX_PROFILE_NAME_BYTES = 256
+SHORT_FORMS = {"connection": "con", "device": "dev", "modify": "mod"}
+NOT_ALLOWED = "nmcli: only con mod, con add, con up and dev reapply are allowed"
 UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}", re.ASCII)
 
 
@@ -49,38 +51,45 @@ def parse_nmcli(words: list[str]) -> Operation:
     ``con``, ``dev`` and ``mod``."""
     area, verb = [*words, "", ""][:2]
     rest = words[2:]
-    if area in ("con", "connection") and verb in ("mod", "modify"):
-        selector, profile, rest = profile_of(rest)
-        settings = properties(rest)
-        if not settings:
-            raise ValueError("nmcli con mod needs at least one property")
-        run = ("nmcli", "con", "mod", *selector, *flattened(settings))
-        return Operation("profile modify", run, profile, settings, profile=profile)
-    if area in ("con", "connection") and verb == "add":
-        return parse_add(rest)
-    if area in ("con", "connection") and verb == "up":
-        selector, profile, rest = profile_of(rest)
-        if rest and (len(rest) != 2 or rest[0] != "ifname"):
-            raise ValueError("nmcli con up: only a profile and ifname NAME are allowed")
-        name = link_name(rest[1]) if rest else ""
-        run = ("nmcli", "con", "up", *selector, *(("ifname", name) if name else ()))
-        return Operation("profile up", run, profile, (), name, profile=profile)
-    if area in ("dev", "device") and verb == "reapply" and len(rest) == 1:
-        name = link_name(rest[0])
-        if is_nmcli_keyword(name):
-            raise ValueError(f"nmcli would read the interface name {name} as a keyword")
-        return Operation("device reapply", ("nmcli", "dev", "reapply", name), name, (), name)
-    raise ValueError("nmcli: only con mod, con add, con up and dev reapply are allowed")
+    operation = NMCLI_COMMANDS.get((SHORT_FORMS.get(area, area), SHORT_FORMS.get(verb, verb)))
+    if operation is None:
+        raise ValueError(NOT_ALLOWED)
+    return operation(rest)
+
+
+def _modify_profile(words: list[str]) -> Operation:
+    selector, profile, rest = profile_of(words)
+    settings = properties(rest)
+    if not settings:
+        raise ValueError("nmcli con mod needs at least one property")
+    run = ("nmcli", "con", "mod", *selector, *flattened(settings))
+    return Operation("profile modify", run, profile, settings, profile=profile)
+
+
+def _activate_profile(words: list[str]) -> Operation:
+    selector, profile, rest = profile_of(words)
+    run = ("nmcli", "con", "up", *selector)
+    if not rest:
+        return Operation("profile up", run, profile, (), profile=profile)
+    if len(rest) != 2 or rest[0] != "ifname":
+        raise ValueError("nmcli con up: only a profile and ifname NAME are allowed")
+    name = link_name(rest[1])
+    return Operation("profile up", (*run, "ifname", name), profile, (), name, profile=profile)
+
+
+def _reapply_profile(words: list[str]) -> Operation:
+    if len(words) != 1:
+        raise ValueError(NOT_ALLOWED)
+    name = link_name(words[0])
+    if is_nmcli_keyword(name):
+        raise ValueError(f"nmcli would read the interface name {name} as a keyword")
+    return Operation("device reapply", ("nmcli", "dev", "reapply", name), name, (), name)
 
 
 def parse_add(words: list[str]) -> Operation:
     """The words after ``con add``; raises ValueError."""
-    if (
-        len(words) < 6
-        or words[:2] != ["type", "ethernet"]
-        or words[2] != "ifname"
-        or words[4] != "con-name"
-    ):
+    keywords = [*words[0:3], *words[4:5]]
+    if len(words) < 6 or keywords != ["type", "ethernet", "ifname", "con-name"]:
         raise ValueError(
             "nmcli con add: only type ethernet ifname NAME con-name NAME and properties are allowed"
         )
@@ -89,18 +98,18 @@ def parse_add(words: list[str]) -> Operation:
     if any(key[0] in "+-" for key, _ in settings):
         raise ValueError("nmcli con add: +PROPERTY and -PROPERTY are not allowed")
     run = (
-        "nmcli",
-        "con",
-        "add",
-        "type",
-        "ethernet",
-        "ifname",
-        interface,
-        "con-name",
-        profile,
+        *("nmcli", "con", "add", "type", "ethernet", "ifname", interface, "con-name", profile),
         *flattened(settings),
     )
     return Operation("profile add", run, profile, settings, interface, profile=profile)
+
+
+NMCLI_COMMANDS = {
+    ("con", "mod"): _modify_profile,
+    ("con", "add"): parse_add,
+    ("con", "up"): _activate_profile,
+    ("dev", "reapply"): _reapply_profile,
+}
 
 
 def profile_of(words: list[str]) -> tuple[tuple[str, ...], str, list[str]]:
@@ -161,7 +170,3 @@ def check_bond_option(name: str, value: str) -> None:
         )
     if equals:
         bond_value(key, setting)
-
-
-def flattened(settings: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    return tuple(word for pair in settings for word in pair)

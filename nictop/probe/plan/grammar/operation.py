@@ -89,3 +89,8 @@ def integer(word: str, maximum: int, label: str, minimum: int = 0) -> str:
     if not DECIMAL_NUMBER.fullmatch(word) or not minimum <= int(word) <= maximum:
         raise ValueError(f"{label} is not a number from {minimum} to {maximum}")
     return str(int(word))
+
+
+def flattened(settings: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Names and values in turn, as words of a command."""
+    return tuple(word for pair in settings for word in pair)

@@ -65,16 +65,14 @@ def describe_operation(
 ) -> Description:
     """`earlier`: the operations before it, which may add or rename its profile."""
     settings = " ".join(f"{key} {shlex.quote(value)}" for key, value in operation.settings)
-    added_before = [
-        one for one in earlier if one.profile == operation.profile and one.kind == "profile add"
-    ]
+    profile = operation.profile
     links = affected_interfaces(operation, [*earlier], now)
     disturbs = tuple(f"reconfigures {name}: short traffic interruption" for name in links)
     if operation.kind == "profile add":
-        after = f"profile for {operation.interface}" + (f" {settings}" if settings else "")
-        return Description(
-            name_conflicts(operation.profile, now), after, operation.profile, links, (), True
-        )
+        after = f"profile for {operation.interface}"
+        if settings:
+            after += f" {settings}"
+        return Description(name_conflicts(profile, now), after, profile, links, (), True)
     if operation.kind == "device reapply":
         return Description(
             "current settings of the interface",
@@ -84,26 +82,24 @@ def describe_operation(
             disturbs,
             False,
         )
-    found = now.profiles_named(operation.profile)
     if operation.kind == "profile up":
-        devices = [one for one in now.devices.values() if one.interface in links]
-        active = ", ".join(
-            f"{one.interface}: {active_profile_name(one.active, now)}" for one in devices
-        )
-        return Description(
-            active or "not active",
-            f"active: {operation.profile}",
-            operation.profile,
-            links,
-            disturbs,
-            False,
-        )
-    if added_before or not found:
-        return Description(
-            "settings of the new profile", settings, operation.profile, links, (), True
-        )
+        before = active_profiles_text(links, now) or "not active"
+        return Description(before, f"active: {profile}", profile, links, disturbs, False)
+    found = now.profiles_named(profile)
+    is_added_before = any(one.profile == profile and one.kind == "profile add" for one in earlier)
+    if is_added_before or not found:
+        return Description("settings of the new profile", settings, profile, links, (), True)
     before = read_properties(found[0].uuid, [key.lstrip("+-") for key, _ in operation.settings])
     return Description(before, settings, found[0].id, links, (), True)
+
+
+def active_profiles_text(links: Sequence[str], now: NmState) -> str:
+    """``ens3: static, ens4: none`` of the devices with these names."""
+    return ", ".join(
+        f"{device.interface}: {active_profile_name(device.active, now)}"
+        for device in now.devices.values()
+        if device.interface in links
+    )
 
 
 def name_conflicts(name: str, now: NmState) -> str:

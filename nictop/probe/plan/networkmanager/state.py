@@ -243,14 +243,14 @@ def parse_bus_device(path: str, interfaces: dict[str, Part], objects: Objects) -
     }
     below = [text(part, "Parent") for part in interfaces.values()]
     below += [text(active, "Controller") or text(active, "Master")]
-    reason = facts.get("StateReason")
+    state_reason, reason = facts.get("StateReason"), 0
+    if isinstance(state_reason, tuple) and len(state_reason) > 1:
+        reason = state_reason[1] if isinstance(state_reason[1], int) else 0
     return Device(
         interface=name,
         path=path,
         state=number(facts, "State"),
-        reason=reason[1]
-        if isinstance(reason, tuple) and reason[1:] and isinstance(reason[1], int)
-        else 0,
+        reason=reason,
         managed=facts.get("Managed") is True,
         autoconnect=facts.get("Autoconnect") is True,
         active=text(active, "Uuid") or "",

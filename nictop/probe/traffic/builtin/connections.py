@@ -21,7 +21,7 @@ GREETING_RETRY_SECONDS = 0.1
 SO_MAX_PACING_RATE = 47
 
 
-class Connections:
+class DataSockets:
     """The data sockets of a run, in stream order."""
 
     def __init__(
@@ -32,7 +32,7 @@ class Connections:
         """Of a server with a connection for each transaction."""
 
 
-def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> Connections:
+def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> DataSockets:
     """Open the data sockets of a client. Raises OSError."""
     sockets: list[socket.socket] = []
     end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
@@ -55,7 +55,7 @@ def connect(address: str, port: int, options: BuiltinOptions, cookie: bytes) -> 
         DatagramGreetings(sockets, cookie).exchange()
     else:
         _exchange_greetings(sockets, cookie)
-    return Connections(sockets, cookie)
+    return DataSockets(sockets, cookie)
 
 
 def _exchange_greetings(sockets: list[socket.socket], cookie: bytes) -> None:
@@ -117,13 +117,10 @@ class DatagramGreetings:
 
 
 def _check_answer(answer: bytes) -> None:
+    if not answer:
+        raise OSError(errno.EPROTO, "the server closed the connection")
     if answer != ANSWER_GO:
-        text = (
-            "the server is not the built-in generator"
-            if answer
-            else "the server closed the connection"
-        )
-        raise OSError(errno.EPROTO, text)
+        raise OSError(errno.EPROTO, "the server is not the built-in generator")
 
 
 def set_connect_options(connection: socket.socket, options: BuiltinOptions) -> None:
@@ -148,12 +145,9 @@ def set_listener_options(connection: socket.socket, options: BuiltinOptions) -> 
 def set_socket_options(connection: socket.socket, options: BuiltinOptions) -> None:
     """Set options that may be set at any time."""
     if options.tos:
-        is_ipv6 = connection.family == socket.AF_INET6
-        option = (
-            (socket.IPPROTO_IPV6, socket.IPV6_TCLASS)
-            if is_ipv6
-            else (socket.IPPROTO_IP, socket.IP_TOS)
-        )
+        option = socket.IPPROTO_IP, socket.IP_TOS
+        if connection.family == socket.AF_INET6:
+            option = socket.IPPROTO_IPV6, socket.IPV6_TCLASS
         connection.setsockopt(*option, options.tos)
     if options.udp:
         return

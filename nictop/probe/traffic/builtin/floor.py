@@ -18,19 +18,23 @@ from nictop.probe.traffic.builtin.connections import set_connect_options
 from nictop.probe.traffic.builtin.paced import paced_task
 from nictop.probe.traffic.builtin.transaction_run import (
     ACCEPT_TIMEOUT_SECONDS,
+    EXCHANGES,
     FORK_SECONDS,
     TransactionMeter,
 )
-from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
+from nictop.probe.traffic.builtin.transactions import ConnectTask, SharedCounts, TransactionTask
 from nictop.probe.traffic.builtin.workers import fork_worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
     Pair = tuple[socket.socket, socket.socket]
+    TaskArguments = tuple[socket.socket, tuple[int, int], tuple[float, float], bytes]
+    """Of a `TransactionTask`."""
 
 FLOOR_SECONDS = 0.3, 1.2, 4.8
 """Of the first measurement; the next one is made if that had fewer than
@@ -54,7 +58,7 @@ def measure_floor(options: BuiltinOptions) -> dict[str, Any]:
 
 def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
     connects, cookie = options.test == "crr", os.urandom(16)
-    counts = [Counts() for _ in range(options.streams)]
+    counts = [SharedCounts() for _ in range(options.streams)]
     pids: list[int] = []
     with contextlib.ExitStack() as stack:
         listener, pairs = _loopback_pairs(options, stack)
@@ -64,36 +68,13 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
             for _, server in pairs:
                 if connects:
                     task = TransactionTask(listener, sizes, (0.0, end), cookie)
-                    pids.append(
-                        fork_worker(
-                            partial(transactions.accept_and_serve, task, LOOPBACK, Counts())
-                        )
-                    )
                 else:
-                    serve = (
-                        transactions.serve_datagrams if options.udp else transactions.serve_stream
-                    )
                     task = TransactionTask(server, sizes, (start, end), cookie)
-                    pids.append(fork_worker(partial(serve, task, Counts())))
+                pids.append(fork_worker(_server_work(options, task)))
             clients: list[int] = []
-            for (client, _), own in zip(pairs, counts):
-                work: Any
-                if connects:
-                    connect = ConnectTask(
-                        client, sizes, (start, end), cookie, options=options, files=0
-                    )
-                    work = partial(transactions.connect_and_exchange, connect, own)
-                else:
-                    task = TransactionTask(client, sizes, (start, end), cookie)
-                    exchange = (
-                        transactions.exchange_datagrams
-                        if options.udp
-                        else transactions.exchange_stream
-                    )
-                    work = partial(exchange, task, own)
-                    if options.rate:
-                        work = partial(paced.exchange, paced_task(task, options, len(clients)), own)
-                clients.append(fork_worker(work))
+            for number, ((client, _), own) in enumerate(zip(pairs, counts)):
+                arguments = (client, sizes, (start, end), cookie)
+                clients.append(fork_worker(_client_work(options, arguments, number, own)))
                 pids.append(clients[-1])
             for pid in clients:
                 _, status = os.waitpid(pid, 0)
@@ -108,6 +89,26 @@ def _measure(options: BuiltinOptions, seconds: float) -> dict[str, Any]:
     meter = TransactionMeter(counts, connects=connects)
     meter.interval(counted=True)
     return {**meter.total(), "seconds": seconds}
+
+
+def _server_work(options: BuiltinOptions, task: TransactionTask) -> Callable[[], object]:
+    """Of one process; what it counts is not used."""
+    if options.test == "crr":
+        return partial(transactions.accept_and_serve, task, LOOPBACK, SharedCounts())
+    return partial(EXCHANGES[False, options.udp], task, SharedCounts())
+
+
+def _client_work(
+    options: BuiltinOptions, arguments: TaskArguments, number: int, counts: SharedCounts
+) -> Callable[[], object]:
+    """Of the client process with this number."""
+    if options.test == "crr":
+        connect = ConnectTask(*arguments, options=options, files=0)
+        return partial(transactions.connect_and_exchange, connect, counts)
+    task = TransactionTask(*arguments)
+    if options.rate:
+        return partial(paced.exchange, paced_task(task, options, number), counts)
+    return partial(EXCHANGES[True, options.udp], task, counts)
 
 
 def _loopback_pairs(

@@ -33,7 +33,7 @@ import time
 from functools import partial
 
 from nictop.probe.traffic.builtin import streams
-from nictop.probe.traffic.builtin.connections import Connections, connect
+from nictop.probe.traffic.builtin.connections import DataSockets, connect
 from nictop.probe.traffic.builtin.handshake import ANSWER_GO, GREETING
 from nictop.probe.traffic.builtin.options import BuiltinOptions, parse_options
 from nictop.probe.traffic.builtin.reports import (
@@ -79,7 +79,7 @@ def run(role: str, address: str, port: int, arguments: Sequence[str], peer: Expe
 
 def _open_connections(
     role: str, address: str, port: int, options: BuiltinOptions, peer: ExpectedPeer
-) -> Connections:
+) -> DataSockets:
     """Raises OSError."""
     if role == "client":
         return connect(address, port, options, peer.cookie)
@@ -101,7 +101,7 @@ def _open_connections(
 class BuiltinRun:
     """The streams of one run, and their reports."""
 
-    def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
+    def __init__(self, role: str, connections: DataSockets, options: BuiltinOptions) -> None:
         self._role, self._connections, self._options = role, connections, options
         self._sends = options.reverse == (role == "server")
         self._slots = [
@@ -197,11 +197,9 @@ class BuiltinRun:
         counts = parse_tcp_info(
             connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCP_INFO_BYTES)
         )
-        moved = (
-            counts["bytes_acked" if self._sends else "bytes_received"]
-            if counts is not None
-            else None
-        )
+        moved = None
+        if counts is not None:
+            moved = counts["bytes_acked"] if self._sends else counts["bytes_received"]
         if counts is None or moved is None:  # before Linux 4.1
             return {"bytes": slot[streams.BYTES], "retransmits": 0, "snd_mss": 0}
         # at most what the stream has sent or read: the kernel counts the FIN as a byte
@@ -213,9 +211,12 @@ class BuiltinRun:
     ) -> dict[str, Any]:
         """Bytes, and the differences of the other counts, of an interval or of the whole run."""
         fields: dict[str, Any] = {"bytes": sum(moved), "streams": moved}
-        names = ["packets"] if self._options.udp else ["retransmits"] if self._sends else []
+        names = []
+        if self._options.udp:
+            names = ["packets"] if self._sends else ["packets", "lost", "out_of_order"]
+        elif self._sends:
+            names = ["retransmits"]
         if self._options.udp and not self._sends:
-            names += ["lost", "out_of_order"]
             fields["jitter"] = now[0]["jitter"] / 1e9
         for name in names:
             fields[name] = sum(new[name] - old[name] for new, old in zip(now, before))

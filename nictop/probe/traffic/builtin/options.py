@@ -88,7 +88,9 @@ def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
     options = BuiltinOptions()
     rest = iter(arguments)
     for word in rest:
-        name, has_value, value = word.partition("=") if word.startswith("--") else (word, "", "")
+        name, has_value, value = word, "", ""
+        if word.startswith("--"):
+            name, has_value, value = word.partition("=")
         if name in BUILTIN_FLAGS and not has_value:
             setattr(options, BUILTIN_FLAGS[name], True)
             continue
@@ -101,20 +103,23 @@ def parse_options(arguments: Sequence[str]) -> BuiltinOptions:
             setattr(options, field, parse(value))
         except ValueError as error:
             raise ValueError(f"invalid value of {name}: {value[:40]!r} is {error}") from None
-    if options.test:
-        return _check_test(options)
+    return _check_test(options) if options.test else _check_bulk(options)
+
+
+def _check_bulk(options: BuiltinOptions) -> BuiltinOptions:
+    """Options of a bulk flow, with their defaults. Raises ValueError."""
     if options.response or options.files or options.rate:
         raise ValueError("--response, --files and --rate need --test")
-    if (
-        options.udp
-        and options.length
-        and not MIN_DATAGRAM_BYTES <= options.length <= MAX_DATAGRAM_BYTES
-    ):
-        raise ValueError(
-            f"datagram size must be {MIN_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} bytes"
-        )
-    options.length = options.length or (1448 if options.udp else 128 * 1024)
+    if options.udp and options.length:
+        _check_datagram(options.length, MIN_DATAGRAM_BYTES)
+    default_length = 1448 if options.udp else 128 * 1024
+    options.length = options.length or default_length
     return options
+
+
+def _check_datagram(size: int, smallest: int) -> None:
+    if not smallest <= size <= MAX_DATAGRAM_BYTES:
+        raise ValueError(f"datagram size must be {smallest} to {MAX_DATAGRAM_BYTES} bytes")
 
 
 def _check_test(options: BuiltinOptions) -> BuiltinOptions:
@@ -126,16 +131,13 @@ def _check_test(options: BuiltinOptions) -> BuiltinOptions:
         if options.test == "crr":
             raise ValueError("--test crr needs TCP")
         for size in (options.length, options.response):
-            if not MIN_REQUEST_DATAGRAM_BYTES <= size <= MAX_DATAGRAM_BYTES:
-                raise ValueError(
-                    f"datagram size must be {MIN_REQUEST_DATAGRAM_BYTES} to {MAX_DATAGRAM_BYTES} "
-                    f"bytes"
-                )
+            _check_datagram(size, MIN_REQUEST_DATAGRAM_BYTES)
     if options.reverse or options.bitrate:
         raise ValueError("--reverse and --bitrate are options of bulk tests")
     if options.files and options.test != "crr":
         raise ValueError("--files needs --test crr")
-    if options.rate and (options.test != "rr" or options.rate < options.streams):
+    can_be_sent = options.test == "rr" and options.rate >= options.streams
+    if options.rate and not can_be_sent:
         raise ValueError("--rate needs --test rr, and at least one request per second and stream")
     return options
 

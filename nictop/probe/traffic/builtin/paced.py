@@ -19,7 +19,7 @@ from itertools import islice
 
 from nictop.probe.kernel.pdeathsig import set_timer_slack
 from nictop.probe.traffic.builtin import transactions
-from nictop.probe.traffic.builtin.transactions import REQUEST_HEADER, Counts, TransactionTask
+from nictop.probe.traffic.builtin.transactions import REQUEST_HEADER, SharedCounts, TransactionTask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class DatagramRequests:
         transactions.end_datagrams(self._connection, self._cookie, len(self._request))
 
 
-def exchange(paced: PacedTask, counts: Counts) -> None:
+def exchange(paced: PacedTask, counts: SharedCounts) -> None:
     """The client. Raises OSError when the server closes the connection."""
     task, clock = paced.task, transactions.nanoseconds
     requests: StreamRequests | DatagramRequests
@@ -198,12 +198,14 @@ def exchange(paced: PacedTask, counts: Counts) -> None:
     requests.end()
 
 
-def _count_answers(answered: Iterable[int], pending: Pending, now: int, counts: Counts) -> None:
+def _count_answers(
+    answered: Iterable[int], pending: Pending, now: int, counts: SharedCounts
+) -> None:
     for number in answered:
         counts.add(now - pending.pop(number))
 
 
-def _drop_lost(pending: Pending, before: int, counts: Counts) -> None:
+def _drop_lost(pending: Pending, before: int, counts: SharedCounts) -> None:
     while pending and next(iter(pending.values())) < before:
         pending.popitem(last=False)
         counts.fields[transactions.LOST] += 1

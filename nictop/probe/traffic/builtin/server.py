@@ -20,7 +20,7 @@ import time
 from nictop.probe.traffic.builtin.connections import (
     BUILTIN_CONNECT_TIMEOUT,
     GREETING_RETRY_SECONDS,
-    Connections,
+    DataSockets,
     set_connect_options,
     set_listener_options,
     set_socket_options,
@@ -52,7 +52,7 @@ BACKLOG = 128
 
 def accept_client(
     address: str, port: int, options: BuiltinOptions, client: ExpectedPeer
-) -> Connections:
+) -> DataSockets:
     """The connections of the client; `client` counts what was refused. Raises OSError."""
     socket_type = socket.SOCK_DGRAM if options.udp else socket.SOCK_STREAM
     with contextlib.ExitStack() as stack:
@@ -129,14 +129,14 @@ class StreamGroup:
             self._end = time.monotonic() + BUILTIN_CONNECT_TIMEOUT
         self._sockets[greeting.stream] = connection
 
-    def start_streams(self) -> Connections:
+    def start_streams(self) -> DataSockets:
         """Set the options on all sockets, and send the answer that starts the traffic."""
         sockets = [self._sockets[number] for number in range(self._options.connections)]
         for connection in sockets:
             connection.setblocking(True)
             set_socket_options(connection, self._options)
             connection.send(ANSWER_GO)
-        return Connections(sockets, self.client.cookie)
+        return DataSockets(sockets, self.client.cookie)
 
 
 class PendingConnection:

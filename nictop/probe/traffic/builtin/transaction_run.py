@@ -33,14 +33,14 @@ from nictop.probe.traffic.builtin.reports import (
     report,
     report_refused,
 )
-from nictop.probe.traffic.builtin.transactions import ConnectTask, Counts, TransactionTask
+from nictop.probe.traffic.builtin.transactions import ConnectTask, SharedCounts, TransactionTask
 from nictop.probe.traffic.builtin.workers import Workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from nictop.probe.traffic.builtin.connections import Connections
+    from nictop.probe.traffic.builtin.connections import DataSockets
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
 FORK_SECONDS = 0.004
@@ -48,6 +48,13 @@ FORK_SECONDS = 0.004
 TRANSACTION_GRACE_SECONDS = 4.0
 """Seconds after the planned end until the run is aborted: longer than every timeout of a
 transaction."""
+EXCHANGES = {
+    (True, True): transactions.exchange_datagrams,
+    (True, False): transactions.exchange_stream,
+    (False, True): transactions.serve_datagrams,
+    (False, False): transactions.serve_stream,
+}
+"""(of the client, over UDP) → work of a process of rr."""
 ACCEPT_TIMEOUT_SECONDS = 1.0
 USAGE_CHECK_SECONDS = 1.0
 """Between two checks of what a server with many connections uses of its host."""
@@ -81,7 +88,7 @@ class BucketCounts:
 class TransactionMeter:
     """The figures of all processes: of an interval, and of all intervals that are not omitted."""
 
-    def __init__(self, counts: list[Counts], *, connects: bool) -> None:
+    def __init__(self, counts: list[SharedCounts], *, connects: bool) -> None:
         self._counts = counts
         self._buckets = {"latency": BucketCounts([one.latency for one in counts])}
         self._sums = {"latency": transactions.LATENCY_SUM}
@@ -131,10 +138,10 @@ class TransactionMeter:
 class TransactionRun:
     """One end of a run."""
 
-    def __init__(self, role: str, connections: Connections, options: BuiltinOptions) -> None:
+    def __init__(self, role: str, connections: DataSockets, options: BuiltinOptions) -> None:
         self._is_client, self._connections, self._options = role == "client", connections, options
         self._connects = options.test == "crr"
-        self._counts = [Counts() for _ in range(options.streams)]
+        self._counts = [SharedCounts() for _ in range(options.streams)]
         self._usage = HostUsage()
         self._error = self._stopped = ""
 
@@ -160,7 +167,7 @@ class TransactionRun:
         report("end", **total)
         return 0
 
-    def _work(self, number: int, counts: Counts, start: float) -> Any:
+    def _work(self, number: int, counts: SharedCounts, start: float) -> Any:
         """The function of one process."""
         sockets, cookie, options = (
             self._connections.sockets,
@@ -173,17 +180,7 @@ class TransactionRun:
             task = TransactionTask(sockets[number], sizes, (start, end), cookie)
             if self._is_client and options.rate:
                 return partial(paced.exchange, paced_task(task, options, number), counts)
-            if options.udp:
-                work = (
-                    transactions.exchange_datagrams
-                    if self._is_client
-                    else transactions.serve_datagrams
-                )
-            else:
-                work = (
-                    transactions.exchange_stream if self._is_client else transactions.serve_stream
-                )
-            return partial(work, task, counts)
+            return partial(EXCHANGES[self._is_client, options.udp], task, counts)
         if self._is_client:
             share = options.files // len(self._counts) + (
                 number < options.files % len(self._counts)

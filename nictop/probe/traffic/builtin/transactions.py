@@ -3,9 +3,9 @@ that it counts.
 
 A client sends the next request when the last response has arrived (a closed loop), and reads
 CLOCK_MONOTONIC in the same thread right before it sends and right after it has received. Latencies
-are counted in shared memory (`Counts`), in the buckets of `latency_buckets`. The garbage collector
-of Python is off. The first transaction of each process is not counted: it may wait until the server
-has started its processes, and for ARP.
+are counted in shared memory (`SharedCounts`), in the buckets of `latency_buckets`. The garbage
+collector of Python is off. The first transaction of each process is not counted: it may wait until
+the server has started its processes, and for ARP.
 
 rr: one connection for all requests of a process, TCP with TCP_NODELAY or UDP. crr: a connection for
 each request; the request begins with the cookie of the run, as much of it as there is room for,
@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from nictop.probe.traffic.builtin.options import BuiltinOptions
 
 DONE, LOST, LATENCY_SUM, CONNECT_SUM, FINISHED, REFUSED, REFUSED_FIRST = range(7)
-"""Indexes of `Counts.fields`: transactions, those without a response in time, sums of latencies and
-of connect times in ns, and CLOCK_MONOTONIC time of the last response in ns; connections without the
-cookie of the run, and the address of the first of them as IPv6, in two fields."""
+"""Indexes of `SharedCounts.fields`: transactions, those without a response in time, sums of
+latencies and of connect times in ns, and CLOCK_MONOTONIC time of the last response in ns;
+connections without the cookie of the run, and the address of the first of them as IPv6, in two
+fields."""
 COUNT_FIELDS = 8
 REQUEST_HEADER = struct.Struct(">II")
 """Header of a datagram: first bytes of the cookie of the run, and number of the request."""
@@ -77,7 +78,7 @@ nanoseconds: Callable[[], int] = getattr(time, "monotonic_ns", None) or (
 """CLOCK_MONOTONIC; before Python 3.7 to a few nanoseconds."""
 
 
-class Counts:
+class SharedCounts:
     """Shared memory in which a process counts."""
 
     def __init__(self) -> None:
@@ -149,7 +150,7 @@ def payload(size: int) -> bytes:
 # ----------------------------------------------------------------------------------- one connection
 
 
-def exchange_stream(task: TransactionTask, counts: Counts) -> None:
+def exchange_stream(task: TransactionTask, counts: SharedCounts) -> None:
     """The client of rr over TCP. Raises OSError when the server closes the connection or does not
     answer."""
     connection, response, clock, add = task.connection, task.response, nanoseconds, counts.add
@@ -193,7 +194,7 @@ def receive_rest(connection: socket.socket, buffer: memoryview, end: int) -> Non
         buffer = buffer[count:]
 
 
-def serve_stream(task: TransactionTask, counts: Counts) -> None:
+def serve_stream(task: TransactionTask, counts: SharedCounts) -> None:
     """The server of rr over TCP, until the end of the connection."""
     connection, request, fields = task.connection, task.request, counts.fields
     send, receive, wait_all = connection.sendall, connection.recv_into, socket.MSG_WAITALL
@@ -215,7 +216,7 @@ def serve_stream(task: TransactionTask, counts: Counts) -> None:
 # ---------------------------------------------------------------------------------------- datagrams
 
 
-def exchange_datagrams(task: TransactionTask, counts: Counts) -> None:
+def exchange_datagrams(task: TransactionTask, counts: SharedCounts) -> None:
     """The client of rr over UDP. A request without a response within `REQUEST_TIMEOUT` is lost."""
     connection, clock, add = task.connection, nanoseconds, counts.add
     request, buffer = bytearray(payload(task.request)), bytearray(65536)
@@ -275,7 +276,7 @@ def end_datagrams(connection: socket.socket, cookie: int, size: int) -> None:
                 return
 
 
-def serve_datagrams(task: TransactionTask, counts: Counts) -> None:
+def serve_datagrams(task: TransactionTask, counts: SharedCounts) -> None:
     """The server of rr over UDP, until the last request. Raises OSError when no datagram is
     received for `SERVER_TIMEOUT` seconds."""
     connection, fields, size = task.connection, counts.fields, REQUEST_HEADER.size
@@ -318,7 +319,7 @@ class ConnectTask(TransactionTask):
         self.options, self.files = options, files
 
 
-def connect_and_exchange(task: ConnectTask, counts: Counts) -> None:
+def connect_and_exchange(task: ConnectTask, counts: SharedCounts) -> None:
     """The client of crr. Raises OSError when several transactions fail one after the other."""
     clock, fields = nanoseconds, counts.fields
     own, address = task.connection.getsockname(), task.connection.getpeername()
@@ -391,7 +392,7 @@ def tagged_payload(task: TransactionTask) -> bytes:
     return tag + payload(task.request)[len(tag) :]
 
 
-def accept_and_serve(task: TransactionTask, client: str, counts: Counts) -> None:
+def accept_and_serve(task: TransactionTask, client: str, counts: SharedCounts) -> None:
     """The server of crr: until the process is ended. `task.connection` is the listener, with a
     timeout that accepted connections inherit; those that do not come from the address `client`, and
     those whose request does not begin with the cookie, are closed and counted."""
@@ -439,7 +440,7 @@ def count_refused(fields: memoryview, address: str) -> None:
     fields[REFUSED] += 1
 
 
-def refused_connections(counts: Iterable[Counts]) -> RefusedSenders:
+def refused_connections(counts: Iterable[SharedCounts]) -> RefusedSenders:
     """Of all processes of a server of crr, each with the address of its first."""
     refused = RefusedSenders()
     for fields in (one.fields for one in counts):

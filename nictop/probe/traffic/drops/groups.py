@@ -60,8 +60,11 @@ class DropCounter:
 
     def groups(self) -> tuple[DropGroup, ...]:
         """By packets, in descending order."""
-        return tuple(
-            DropGroup(
+        found = []
+        for key, counts in sorted(self._counts.items(), key=lambda one: -one[1].packets):
+            hardware, reason, place, trap_group, ifindex, _ = key
+            flows = sorted(counts.flows.items(), key=lambda one: -one[1])[:MAX_REPORTED_FLOWS]
+            group = DropGroup(
                 reason=reason,
                 place=place,
                 ifindex=ifindex,
@@ -70,14 +73,7 @@ class DropCounter:
                 mac=counts.mac or None,
                 hardware=hardware,
                 trap_group=trap_group,
-                flows=tuple(
-                    DropFlow(*flow, packets)
-                    for flow, packets in sorted(counts.flows.items(), key=lambda one: -one[1])[
-                        :MAX_REPORTED_FLOWS
-                    ]
-                ),
+                flows=tuple(DropFlow(*flow, packets) for flow, packets in flows),
             )
-            for (hardware, reason, place, trap_group, ifindex, _), counts in sorted(
-                self._counts.items(), key=lambda one: -one[1].packets
-            )
-        )
+            found.append(group)
+        return tuple(found)

@@ -98,29 +98,50 @@ def parse_flow(packet: bytes, protocol: int) -> Flow:
     if start and protocol in VLAN_PROTOCOLS:
         protocol = int.from_bytes(packet[start - 2 : start], "big")
     body = packet[start:]
-    if protocol == ETH_P_IP and len(body) >= 20 and body[0] >> 4 == 4:
-        header = (body[0] & 0xF) * 4
-        name = IP_PROTOCOLS.get(body[9], str(body[9]))
-        is_fragment = int.from_bytes(body[6:8], "big") & 0x1FFF != 0
-        return (
-            name,
-            socket.inet_ntop(socket.AF_INET, body[12:16]),
-            socket.inet_ntop(socket.AF_INET, body[16:20]),
-            None if is_fragment else _port(name, body[header:]),
-        )
-    if protocol == ETH_P_IPV6 and len(body) >= 40 and body[0] >> 4 == 6:
-        name = IP_PROTOCOLS.get(body[6], str(body[6]))
-        source, destination = (
-            socket.inet_ntop(socket.AF_INET6, one) for one in (body[8:24], body[24:40])
-        )
-        return name, source, destination, _port(name, body[40:])
-    if protocol == ETH_P_ARP and len(body) >= 28 and body[4:6] == b"\x06\x04":
-        source, destination = (
-            socket.inet_ntop(socket.AF_INET, one) for one in (body[14:18], body[24:28])
-        )
-        return "arp", source, destination, None
-    source, destination = (mac_text(packet[6:12]), mac_text(packet[:6])) if start else ("", "")
-    return f"0x{protocol:04x}", source, destination, None
+    flow = None
+    if protocol == ETH_P_IP:
+        flow = _ipv4_flow(body)
+    elif protocol == ETH_P_IPV6:
+        flow = _ipv6_flow(body)
+    elif protocol == ETH_P_ARP:
+        flow = _arp_flow(body)
+    if flow is not None:
+        return flow
+    name = f"0x{protocol:04x}"
+    if not start:
+        return name, "", "", None
+    return name, mac_text(packet[6:12]), mac_text(packet[:6]), None
+
+
+def _ipv4_flow(body: bytes) -> Flow | None:
+    """None: its header is not complete."""
+    if len(body) < 20 or body[0] >> 4 != 4:
+        return None
+    name = IP_PROTOCOLS.get(body[9], str(body[9]))
+    port = None
+    fragment_offset = int.from_bytes(body[6:8], "big") & 0x1FFF
+    if fragment_offset == 0:  # only the first fragment has the header with the port
+        port = _port(name, body[(body[0] & 0xF) * 4 :])
+    source = socket.inet_ntop(socket.AF_INET, body[12:16])
+    return name, source, socket.inet_ntop(socket.AF_INET, body[16:20]), port
+
+
+def _ipv6_flow(body: bytes) -> Flow | None:
+    """None: its header is not complete."""
+    if len(body) < 40 or body[0] >> 4 != 6:
+        return None
+    name = IP_PROTOCOLS.get(body[6], str(body[6]))
+    source = socket.inet_ntop(socket.AF_INET6, body[8:24])
+    destination = socket.inet_ntop(socket.AF_INET6, body[24:40])
+    return name, source, destination, _port(name, body[40:])
+
+
+def _arp_flow(body: bytes) -> Flow | None:
+    """Addresses of sender and target; None: it is not complete, or not of Ethernet and IPv4."""
+    if len(body) < 28 or body[4:6] != b"\x06\x04":
+        return None
+    source = socket.inet_ntop(socket.AF_INET, body[14:18])
+    return "arp", source, socket.inet_ntop(socket.AF_INET, body[24:28]), None
 
 
 def parse_macs(packet: bytes, protocol: int) -> tuple[str, str]:

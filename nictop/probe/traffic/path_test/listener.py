@@ -73,7 +73,7 @@ class Ended(Exception):
     """SIGTERM: the test is over."""
 
 
-class Counts:
+class PacketCounts:
     """Received packets by protocol and NIC."""
 
     def __init__(self) -> None:
@@ -103,7 +103,7 @@ class Listener:
         self.peer = packed_address(command.address)
         self.cookie = cookie_of(command)
         self.expected = ExpectedPeer(self.cookie, command.address)
-        self.delivered, self.arrived = Counts(), Counts()
+        self.delivered, self.arrived = PacketCounts(), PacketCounts()
         self.unreadable: dict[str, Unreadable] = {}
         self.datagrams, self.connections = open_sockets(self.family, command)
         self.port = int(self.datagrams.getsockname()[1])
@@ -225,7 +225,9 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
     if listener.frames is not None:
         listener.count_frames()
     after = _read_drops(proc)
-    is_ipv4 = listener.family == socket.AF_INET
+    rp_filter_drops = None
+    if listener.family == socket.AF_INET and after is not None and drops is not None:
+        rp_filter_drops = after - drops
     report(
         PathListener(
             listener.port,
@@ -233,9 +235,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             delivered=listener.delivered.records(),
             arrived=listener.arrived.records() if listener.frames is not None else None,
             losses=increases(counted, read_loss_counts(command.ifindex, proc))[:MAX_LOSSES],
-            rp_filter_drops=after - drops
-            if is_ipv4 and after is not None and drops is not None
-            else None,
+            rp_filter_drops=rp_filter_drops,
             refused=tuple(RefusedSender(**fields) for fields in listener.expected.refused.fields()),
             unreadable=listener.unreadable,
         )

@@ -26,12 +26,17 @@ def largest_passing(passes: Passes, low: int, high: int, guesses: Iterable[int] 
             pending.insert(0, hint)
         pending = [guess for guess in pending if low < guess < too_large]
         above = [size for size in above if low < size < too_large]
-        is_guess = not above and bool(pending)
-        size = above.pop() if above else pending.pop(0) if pending else (low + too_large) // 2
-        passed, hint = passes(size)
-        if passed:
-            low = size
-            above = [size + 1] * is_guess
+        is_guess = False
+        if above:
+            size = above.pop()
+        elif pending:
+            size, is_guess = pending.pop(0), True
         else:
+            size = (low + too_large) // 2
+        passed, hint = passes(size)
+        if not passed:
             too_large = size
+            continue
+        low = size
+        above = [size + 1] if is_guess else []
     return low

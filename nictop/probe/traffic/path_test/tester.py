@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from nictop.probe.kernel import errno_reasons
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
-from nictop.probe.records import PathReplies, PathSize, PathTest, TrafficPath, Unreadable
+from nictop.probe.records import IcmpError, PathReplies, PathSize, PathTest, TrafficPath, Unreadable
 from nictop.probe.traffic.path import read_path
 from nictop.probe.traffic.path_test.echo import Echo, IcmpEcho, NotConnected, UdpEcho
 from nictop.probe.traffic.path_test.icmp_errors import enable_errors, read_errors
@@ -255,19 +255,7 @@ def cookie_of(command: TrafficCommand) -> bytes:
 def _measure(echo: Echo, count: int, extent: PathTestLimits, deadline: float) -> PathReplies:
     """Round-trip times of `count` packets; without an answer to the first ones no more are sent."""
     size = max(ECHO_BYTES, echo.header_bytes + 56)
-    answered = False
-    for _ in range(extent.first_echoes):
-        echo.send(size)
-        end = time.monotonic() + FIRST_INTERVAL
-        left = FIRST_INTERVAL
-        while not answered and left > 0:
-            answered = bool(echo.receive(left))
-            left = end - time.monotonic()
-        if answered or time.monotonic() > deadline:
-            break
-    if not answered:
-        answered = bool(echo.receive(extent.answer_timeout - FIRST_INTERVAL))
-    if not answered:
+    if not _is_answered(echo, size, extent, deadline):
         return PathReplies(
             echo.protocol, echo.method, echo.count, (), tuple(echo.errors), echo.error
         )
@@ -293,6 +281,21 @@ def _measure(echo: Echo, count: int, extent: PathTestLimits, deadline: float) ->
     )
 
 
+def _is_answered(echo: Echo, size: int, extent: PathTestLimits, deadline: float) -> bool:
+    """Send first packets until one is answered."""
+    for _ in range(extent.first_echoes):
+        echo.send(size)
+        left = FIRST_INTERVAL
+        end = time.monotonic() + left
+        while left > 0:
+            if echo.receive(left):
+                return True
+            left = end - time.monotonic()
+        if time.monotonic() > deadline:
+            break
+    return bool(echo.receive(extent.answer_timeout - FIRST_INTERVAL))
+
+
 def _receive_until(echo: Echo, end: float, sent: dict[int, float], rtts: dict[int, float]) -> None:
     left = end - time.monotonic()
     while left > 0:
@@ -316,52 +319,79 @@ def _search(
     deadline: float,
 ) -> PathSize:
     """The largest packet with DF that is answered."""
-    wait = min(MAX_SIZE_TIMEOUT, max(extent.min_size_timeout, 4 * max(measured.rtts)))
-    copies = (
-        extent.size_copies if len(measured.rtts) == measured.sent else extent.size_copies_with_loss
-    )
-    sizes: dict[int, int] = {}
-    answered = smallest = min(limit, max(ECHO_BYTES, echo.header_bytes + 56))
-    too_big = None
-    expired = False
+    search = _SizeSearch(echo, measured, extent, deadline)
+    smallest = search.answered = min(limit, max(ECHO_BYTES, echo.header_bytes + 56))
+    found = largest_passing(search.passes, smallest, limit, guesses)
+    largest = None
+    if search.sizes or not search.expired:
+        largest = max(found, search.answered)
+    return PathSize(echo.protocol, limit, largest, search.too_big, not search.expired)
 
-    def is_reported(size: int) -> bool:
-        """A router reported this size; the error about an earlier size may be late."""
-        return echo.too_big is not None and (echo.too_big.mtu is None or echo.too_big.mtu < size)
 
-    def passes(size: int) -> tuple[bool, int | None]:
-        nonlocal answered, too_big, expired
-        if answered >= size:
+class _SizeSearch:
+    """Packets of different sizes, and what was answered so far."""
+
+    def __init__(
+        self, echo: Echo, measured: PathReplies, extent: PathTestLimits, deadline: float
+    ) -> None:
+        self._echo, self._deadline = echo, deadline
+        self._wait = min(MAX_SIZE_TIMEOUT, max(extent.min_size_timeout, 4 * max(measured.rtts)))
+        self._copies = extent.size_copies
+        if len(measured.rtts) != measured.sent:
+            self._copies = extent.size_copies_with_loss
+        self.sizes: dict[int, int] = {}
+        """Of the packets that were sent, by their sequence number."""
+        self.answered = 0
+        """The largest size of which a packet was answered."""
+        self.too_big: IcmpError | None = None
+        """The newest error about a size that does not pass."""
+        self.expired = False
+        """The deadline was over before a size was tried."""
+
+    def passes(self, size: int) -> tuple[bool, int | None]:
+        """Whether it is answered; if a router reported that it is not, the size that this wants."""
+        if self.answered >= size:
             return True, None  # by a late answer
-        if expired or time.monotonic() > deadline:
-            expired = True
+        if self.expired or time.monotonic() > self._deadline:
+            self.expired = True
             return False, None
-        echo.too_big = None
-        end = 0.0
-        for copy in range(copies):
-            sequence = echo.send(size)
-            if sequence is None:
-                break  # EMSGSIZE: the route has a smaller MTU than its NIC
-            sizes[sequence] = size
-            left = COPY_INTERVAL if copy < copies - 1 else wait
-            end = time.monotonic() + left
-            while answered < size and not is_reported(size) and left > 0:
-                answered = max(
-                    [answered, *(sizes.get(number, 0) for number, _ in echo.receive(left))]
-                )
-                left = end - time.monotonic()
-            if answered >= size or is_reported(size):
-                break
-        if answered >= size or not is_reported(size):
-            return answered >= size, None
-        too_big = echo.too_big
-        return False, too_big.mtu if too_big is not None else None
+        self._send_copies(size)
+        if self.answered >= size:
+            return True, None
+        reported = self._echo.too_big
+        if reported is None or not self._is_reported(size):
+            return False, None
+        self.too_big = reported
+        return False, reported.mtu
 
-    largest = largest_passing(passes, smallest, limit, guesses)
-    is_known = bool(sizes) or not expired
-    return PathSize(
-        echo.protocol, limit, max(largest, answered) if is_known else None, too_big, not expired
-    )
+    def _send_copies(self, size: int) -> None:
+        """Until one is answered, or reported as too big."""
+        self._echo.too_big = None
+        for copy in range(1, self._copies + 1):
+            sequence = self._echo.send(size)
+            if sequence is None:
+                return  # EMSGSIZE: the route has a smaller MTU than its NIC
+            self.sizes[sequence] = size
+            self._receive(size, COPY_INTERVAL if copy < self._copies else self._wait)
+            if self._is_decided(size):
+                return
+
+    def _receive(self, size: int, seconds: float) -> None:
+        end, left = time.monotonic() + seconds, seconds
+        while left > 0 and not self._is_decided(size):
+            for number, _ in self._echo.receive(left):
+                self.answered = max(self.answered, self.sizes.get(number, 0))
+            left = end - time.monotonic()
+
+    def _is_decided(self, size: int) -> bool:
+        return self.answered >= size or self._is_reported(size)
+
+    def _is_reported(self, size: int) -> bool:
+        """A router reported this size; the error about an earlier size may be late."""
+        reported = self._echo.too_big
+        if reported is None:
+            return False
+        return reported.mtu is None or reported.mtu < size
 
 
 def _connect(source: Any, target: Any, timeout: float) -> PathReplies:
@@ -377,20 +407,22 @@ def _connect(source: Any, target: Any, timeout: float) -> PathReplies:
             connection.setblocking(False)
             number = connection.connect_ex(target)
             if number == errno.EINPROGRESS:
-                poll = select.poll()
-                poll.register(connection, select.POLLOUT)
-                is_done = bool(poll.poll(timeout * 1000))
-                number = (
-                    connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-                    if is_done
-                    else errno.ETIMEDOUT
-                )
+                number = _wait_for_connection(connection, timeout)
             errors = read_errors(connection)
         except OSError as error:
             number = error.errno or 0
         if number:
             return PathReplies("tcp", "", 1, (), tuple(errors), errno_reasons.name(number))
         return PathReplies("tcp", "", 1, (time.monotonic() - began,), tuple(errors))
+
+
+def _wait_for_connection(connection: socket.socket, timeout: float) -> int:
+    """Its errno; 0: it is made."""
+    poll = select.poll()
+    poll.register(connection, select.POLLOUT)
+    if not poll.poll(timeout * 1000):
+        return errno.ETIMEDOUT
+    return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
 def _why_no_icmp(error: OSError) -> Unreadable:

@@ -163,10 +163,11 @@ def _timeline_topic(screen: Screen[object], labels: Mapping[str, str]) -> Topic:
         screen.set_focus(line)
         await screen.app.run_action(action, line)
 
+    impossible = ONLY_IN_PAST if line.is_present else ONLY_AT_NOW
     rows = {
         (labels[binding.id or ""], binding.tooltip): partial(run, binding.action)
         for binding in TIMELINE_KEYS
-        if binding.action not in (ONLY_IN_PAST if line.is_present else ONLY_AT_NOW)
+        if binding.action not in impossible
     }
     return Topic(title, list(rows), rows)
 

@@ -12,7 +12,7 @@ NIC of all of them, or the guests of the chosen one.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -56,7 +56,7 @@ MIN_OVERVIEW_ROWS = 6
 """Of the interfaces below the hosts."""
 
 
-class HostFacts(LineWidget):
+class HostFactLines(LineWidget):
     """`draw_host` of the chosen host."""
 
     marks_more = True
@@ -98,7 +98,7 @@ class HostsScreen(FramedScreen):
 
     def compose_body(self) -> Iterable[Widget]:
         yield HostTable(id="host-table")
-        yield HostFacts(id="host-facts")
+        yield HostFactLines(id="host-facts")
         yield LineWidget(id="host-complaint")
         yield TextInput(placeholder=ADD_HOST_HINT, id="host-entry")
         yield OverviewPane(id="overview")
@@ -350,27 +350,32 @@ class HostsScreen(FramedScreen):
                 enabled=self.nictop.hosts.several,
                 why_not="The last host stays: add another one first",
             ),
+            *self._guest_entries(name),
         ]
-        guests = running_guests(self._guests_of_chosen())
-        if guests:
-            number = count_noun(len(guests), "guest")
-            entries.append(MenuEntry(f"Watch {number} of {name}", self.action_watch_guests))
-        asked = [one for one in guests if one.product == "qemu"]
-        if asked:
-            label = f"Ask {count_noun(len(asked), 'guest agent')} of {name}"
-            entries.append(MenuEntry(label, self._ask_agents))
-        guest = self._guest
-        if guest is not None:
-            entries.append(self._measure_entry(guest))
-        if guest is not None and guest.shown_link is not None:
-            label = f"Show {guest.shown_link.name}, of {guest.text}"
-            entries.append(MenuEntry(label, partial(self._show_link, guest)))
         row = self._row
         if row is not None and row.link is not None:
             words = "Set up" if self.nictop.changes.allowed(row.end.host) else "Show set-up of"
             entries.append(MenuEntry(f"{words} {row.end.host} {row.link.name}…", self._set_up))
             entries += self._path_entries(row.end)
         self.app.push_screen(MenuScreen("Hosts", entries))
+
+    def _guest_entries(self, name: str) -> Iterator[MenuEntry]:
+        """Of the guests of the chosen host, whose name is given, and of the chosen guest."""
+        guests = running_guests(self._guests_of_chosen())
+        if guests:
+            number = count_noun(len(guests), "guest")
+            yield MenuEntry(f"Watch {number} of {name}", self.action_watch_guests)
+        asked = [one for one in guests if one.product == "qemu"]
+        if asked:
+            label = f"Ask {count_noun(len(asked), 'guest agent')} of {name}"
+            yield MenuEntry(label, self._ask_agents)
+        guest = self._guest
+        if guest is None:
+            return
+        yield self._measure_entry(guest)
+        if guest.shown_link is not None:
+            label = f"Show {guest.shown_link.name}, of {guest.text}"
+            yield MenuEntry(label, partial(self._show_link, guest))
 
     def _ask_agents(self) -> None:
         """For system, CPUs and addresses: also of guests that cannot be watched."""

@@ -71,7 +71,8 @@ class RecordedRunScreen(RunPage):
         """The run that is running at this time, if there is one."""
         self._is_chosen, now = False, self.nictop.now()
         for index, run in enumerate(self._replay.runs):
-            if run.begin <= now and (run.end is None or now <= run.end) and index != self._index:
+            is_over = run.end is not None and now > run.end
+            if run.begin <= now and not is_over and index != self._index:
                 self._choose(index)
 
     def _follow(self) -> None:

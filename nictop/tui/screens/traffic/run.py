@@ -199,11 +199,7 @@ class RunScreen(RunPage):
         stages = stages[-MAX_STAGES:]
         last = last_result_text(traffic)
         if traffic.running:
-            title = "Nothing is measured yet; the chart begins with the first data."
-            run_view = self.run_view()
-            if run_view is not None and run_view.plan.is_of_one_host and time_text(run_view):
-                title = "It has begun; the chart begins with the first full second."
-            return RunWaiting(title, "", stages, [*traffic.typed, last])
+            return RunWaiting(self._waiting_title(), "", stages, [*traffic.typed, last])
         result = self._result_of_run
         if result is not None and result.failure is None and not traffic.trouble:
             return None  # only its rate is not known: the chart says so
@@ -213,6 +209,13 @@ class RunScreen(RunPage):
         again, back = shown_key(self.app, "open"), shown_key(self.app, "back")
         keys = f"{again}: run it again · {back}: change its options"
         return RunWaiting("Nothing was measured.", failure, stages, [hint, keys, last])
+
+    def _waiting_title(self) -> str:
+        run_view = self.run_view()
+        has_begun = run_view is not None and run_view.plan.is_of_one_host and time_text(run_view)
+        if has_begun:
+            return "It has begun; the chart begins with the first full second."
+        return "Nothing is measured yet; the chart begins with the first data."
 
     def notes(self) -> Sequence[str]:
         return self.nictop.traffic.notes

@@ -30,7 +30,7 @@ Span = tuple[str, str]
 SpanLine = tuple[Span, ...]
 
 
-class Row(NamedTuple):
+class StyledRow(NamedTuple):
     """What is in a row of the screen."""
 
     base: str
@@ -340,7 +340,7 @@ class LineWidget(WithGlyphs, ScrollView):
             return self._with_more_mark(strip).crop(0, size.width)
         return strip
 
-    def plain_row(self, y: int) -> Row | None:
+    def plain_row(self, y: int) -> StyledRow | None:
         """The row at `y`, if it is drawn as its spans are."""
         size = self.row_size or self.seen_size
         row = self._row(y)
@@ -366,18 +366,18 @@ class LineWidget(WithGlyphs, ScrollView):
             [strip.crop(0, max(0, room - width(cut))), Strip([Segment(cut + hint, style)])]
         )
 
-    def _row(self, y: int) -> Row:
+    def _row(self, y: int) -> StyledRow:
         if self._header is not None and y == 0:
-            return Row("header", self._header)
+            return StyledRow("header", self._header)
         index = y - self._header_height + self.scroll_offset.y
         if not 0 <= index < self._count:
-            return Row("", ())
+            return StyledRow("", ())
         line = self._line(index)
         if index != self._cursor:
-            return Row("", line)
+            return StyledRow("", line)
         if not self.has_focus:
-            return Row("cursor-blurred", line)
-        return Row("cursor", self._with_cursor(line))
+            return StyledRow("cursor-blurred", line)
+        return StyledRow("cursor", self._with_cursor(line))
 
     def _with_cursor(self, line: SpanLine) -> SpanLine:
         """The mark replaces the blank that a line begins with: a terminal without colours shows the
@@ -387,7 +387,7 @@ class LineWidget(WithGlyphs, ScrollView):
         (first, style), *rest = line
         return ((self.glyphs.cursor + first[1:], style), *rest)
 
-    def _strip(self, row: Row, cells: int) -> Strip:
+    def _strip(self, row: StyledRow, cells: int) -> Strip:
         spans = self.joined_spans(row.line)
         segments = [Segment(text, self.style_on(row.base, name)) for text, name in spans]
         style = self._style(row.base)

@@ -22,13 +22,13 @@ from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.model.devices.links import function_of, functions_by_address
 from nictop.model.parts import managed_devices
-from nictop.model.queues.counts import receive_queues
+from nictop.model.queues.counts import max_queues_of_each_direction, receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.snapshot import is_unread_link
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
-from nictop.probe.records import Channels, Link, PciFunction
+from nictop.probe.records import Link, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import HostFacts
 from nictop.rules.fixes.address_files import AddressRequest
@@ -203,14 +203,10 @@ def _queue_range_text(place: NicRef) -> str:
     channels = link.ethtool.channels
     most = 0
     if channels is not None:
-        most = _most_queues(channels)
+        most = max_queues_of_each_direction(channels)
     if not most:
         return "not supported by the driver"
     return f"1 to {most}, current {receive_queues(link)}"
-
-
-def _most_queues(channels: Channels) -> int:
-    return channels.max_combined or min(channels.max_rx or 0, channels.max_tx or 0)
 
 
 def _vf_range_text(place: NicRef) -> str:

@@ -248,17 +248,15 @@ def _chart(
     """`gap`: seconds without readings."""
     peak = direction.peak(ranges)
     rate, *others = direction.numbers(speed, peak)
-    heads = [(fit(f" {rate}", NUMBERS_CELLS), direction.style)]
-    heads += [(fit(f" {text}", NUMBERS_CELLS), "") for text in others]
-    heads += [(" " * NUMBERS_CELLS, "")] * (rows - len(heads))
+    heads = [_head(rate, direction.style), *(_head(text) for text in others)]
+    heads += [_head("")] * (rows - len(heads))
     has_means = any(after - first > 1 for first, after in ranges)
     has_room = len(heads) == rows
     if gap and has_room:
-        text = GAP_TEXT.format(units.whole_seconds(gap))
-        heads.append((fit(f" {text}", NUMBERS_CELLS), "warn"))
+        heads.append(_head(GAP_TEXT.format(units.whole_seconds(gap)), "warn"))
     elif has_means and has_room:
-        heads.append((fit(f" {MEANS_TEXT}", NUMBERS_CELLS), "dim"))
-    heads.append((" " * NUMBERS_CELLS, ""))
+        heads.append(_head(MEANS_TEXT, "dim"))
+    heads.append(_head(""))
     means = column_means(direction.series, ranges)
     drawn = time_chart(
         means,
@@ -270,11 +268,20 @@ def _chart(
         glyphs=glyphs,
     )
     hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
-    word = GAP_WORD if gap else MEANS_WORD if has_means and hides_peak else ""
+    word = ""
+    if gap:
+        word = GAP_WORD
+    elif has_means and hides_peak:
+        word = MEANS_WORD
     if word and not has_room:
         ((axis, style),) = drawn[-1]
         drawn[-1] = ((with_word(axis, end, word), style),)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
+
+
+def _head(text: str, style: str = "") -> Span:
+    """What is at the left of a row of a chart."""
+    return fit(f" {text}", NUMBERS_CELLS), style
 
 
 def with_word(axis: str, end: str, word: str) -> str:

@@ -106,20 +106,25 @@ class GuestPane(WhileOpen, Container):
 
     def _facts(self, row: GuestRow | None) -> list[tuple[str, str]]:
         """(text, style) of the chosen NIC, and of what may be missing."""
-        facts = []
-        if row is not None and row.condition_text:
-            facts.append((f"{row.text}: {row.condition_text}", "warn"))
-        if row is not None and row.nic is not None:
-            facts.append((f"{row.text} {nic_facts(row)}", ""))
-        if row is not None and row.agent is not None:
-            facts.append((_agent_fact(row.guest.name, row.agent), ""))
-        if row is not None and self._watched(row):
-            facts.append((self._watched(row), "warn"))
-        if row is not None and row.why_no_nics is not None:
-            facts.append((f"NICs of {row.guest.name} not fully known: {row.why_no_nics}", "warn"))
+        facts = [] if row is None else self._row_facts(row)
         why = why_guests_are_missing(self._snapshot)
         if self._rows and why is not None:
             facts.append((f"guests may be missing: {why}", "warn"))
+        return facts
+
+    def _row_facts(self, row: GuestRow) -> list[tuple[str, str]]:
+        facts = []
+        if row.condition_text:
+            facts.append((f"{row.text}: {row.condition_text}", "warn"))
+        if row.nic is not None:
+            facts.append((f"{row.text} {nic_facts(row)}", ""))
+        if row.agent is not None:
+            facts.append((_agent_fact(row.guest.name, row.agent), ""))
+        watched = self._watched(row)
+        if watched:
+            facts.append((watched, "warn"))
+        if row.why_no_nics is not None:
+            facts.append((f"NICs of {row.guest.name} not fully known: {row.why_no_nics}", "warn"))
         return facts
 
     def on_guest_table_chosen(self) -> None:

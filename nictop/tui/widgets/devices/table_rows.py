@@ -26,9 +26,8 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.terminal import fit_middle
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
-from nictop.report.chain import UNKNOWN_MARK
 from nictop.rules.by_device import DeviceFindings
-from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, UNKNOWN_MARK, severity_mark
 from nictop.tui.widgets.base.line_widget import TONES, Span, SpanLine
 from nictop.tui.widgets.devices.row_findings import worst_finding
 from nictop.tui.widgets.devices.row_graphs import RowGraphs

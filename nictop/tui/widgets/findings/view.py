@@ -285,11 +285,7 @@ class FindingList(ChoiceList):
             return [self._skipped_line(entry.about, cells)]
         spans = self._spans_before_title(entry, entry.about, cells)
         before = span_cells(spans)
-        title, room = self.glyphs.text(entry.about.title), max(0, cells - before)
-        if entry.has_no_nic:
-            title = f"{NIC_GONE}: {title}"
-        elif entry.unchecked:
-            title = f"{NOT_CHECKED_AGAIN}: {title}"
+        title, room = self._title_text(entry, entry.about), max(0, cells - before)
         parts: Sequence[str] = [fit(title, room)]
         if not is_cut:
             parts = wrap(title, room) or ("",)
@@ -303,6 +299,14 @@ class FindingList(ChoiceList):
             tone = "dim"
             spans = [(text, tone) for text, _ in spans]
         return [tuple(spans), *(((" " * before + part, tone),) for part in parts[1:])]
+
+    def _title_text(self, entry: Entry, finding: Finding) -> str:
+        title = self.glyphs.text(finding.title)
+        if entry.has_no_nic:
+            return f"{NIC_GONE}: {title}"
+        if entry.unchecked:
+            return f"{NOT_CHECKED_AGAIN}: {title}"
+        return title
 
     def _skipped_line(self, check: SkippedCheck, cells: int) -> SpanLine:
         """Its name, and where it was not made, and why."""

@@ -29,7 +29,7 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Diagnosis, Severity
 from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.unchecked import open_findings
-from nictop.rules.wording import RETRY_FOLLOWS, is_checked, severity_badges
+from nictop.rules.wording import RETRY_FOLLOWS, UNKNOWN_MARK, is_checked, severity_badges
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.line_widget import SpanLine, wrapped_lines
 from nictop.tui.widgets.base.table_line import (
@@ -45,8 +45,6 @@ from nictop.tui.widgets.status.host_strip import STYLES, host_mark, mark_of
 
 MORE_RIGHTS = "run its probe as root: nictop --sudo, or sudo = true for the host in config.toml"
 CPU_BAR_CELLS = 5
-IN_DOUBT = "?"
-"""Behind the number of findings of a host that is being checked again."""
 
 
 def host_address_text(host: Host) -> str:
@@ -148,7 +146,7 @@ def _findings(row: HostRow) -> Cell:
         return units.UNKNOWN, "dim"
     text, tone = _counts(row)
     if row.host.snapshot.unread_event is not None:
-        return f"{text}{IN_DOUBT}", "dim"
+        return f"{text}{UNKNOWN_MARK}", "dim"
     return text, tone
 
 

@@ -104,7 +104,7 @@ class Nic:
 IGB = (("rx_packets", 1), ("tx_packets", 2), ("rx_bytes", 3), ("tx_bytes", 4), ("rx_smbus", 5))
 
 
-Read = Callable[[Nic], "ports.PortCounts"]
+Read = Callable[[Nic], "ports.PortFields"]
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> Iterator[Read]:
     monkeypatch.setattr(ports, "read_driver_name", lambda link, sys: "igb")
     reader = ports.PortCounterReader()
 
-    def read_nic(nic: Nic) -> ports.PortCounts:
+    def read_nic(nic: Nic) -> ports.PortFields:
         monkeypatch.setattr(reader, "_netlink", nic)
         monkeypatch.setattr(reader, "_drivers", nic)
         return reader.read(4)

@@ -23,10 +23,10 @@ from nictop.changes.events import (
     Prepared,
     ReadBack,
     Reconnected,
+    RuleVerdict,
     StepFailed,
     Undoing,
     ValuesChecked,
-    Verdict,
 )
 from nictop.changes.inbox import Decision
 from nictop.changes.job import ChangeJob
@@ -71,7 +71,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Applying),
     st.builds(Applied, plan, st.floats(-1e6, 1e6)),
     st.builds(ReadBack),
-    st.builds(Verdict, st.booleans(), text),
+    st.builds(RuleVerdict, st.booleans(), text),
     st.builds(ValuesChecked, st.lists(text, max_size=3).map(tuple), st.floats(0, 1e9)),
     st.builds(StepFailed, text),
     st.builds(Reconnected, text),
@@ -249,10 +249,10 @@ def test_whether_it_has_helped() -> None:
     assert "Waiting for the next inventory" in words(applied, job=SET_UP_JOB)
     read = replace(applied, read_back=True)
     assert "Checking whether the finding is resolved" in words(read)
-    assert "✓  Finding resolved" in words(applied.after(Verdict(True)))
-    assert "▲  Finding still present" in words(applied.after(Verdict(False)))
+    assert "✓  Finding resolved" in words(applied.after(RuleVerdict(True)))
+    assert "▲  Finding still present" in words(applied.after(RuleVerdict(False)))
     assert "could not be checked again: needs root" in words(
-        applied.after(Verdict(False, "needs root"))
+        applied.after(RuleVerdict(False, "needs root"))
     )
     assert "·  Checking the new values" in words(read, job=SET_UP_JOB)
     assert "✓  ens4 has MTU 9000" in words(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.traffic.analysis.nic_load import QueueShare
-from nictop.traffic.live.host_so_far import HostNow
+from nictop.traffic.live.host_so_far import LiveHostFigures
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.host_load import HostLoad
 from nictop.tui.widgets.traffic.queue_bars import draw_queue_bars
@@ -29,7 +29,7 @@ def with_queues(*shares: float) -> RunView:
     queues = tuple(QueueShare(number, share, (number % 4,)) for number, share in enumerate(shares))
     ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
     shown = run_view(flow(steady(1e9)), hosts=(replace(ends[0], carrying=()), ends[1]))
-    return replace(shown, hosts_now={"b": HostNow(queues)})
+    return replace(shown, hosts_now={"b": LiveHostFigures(queues)})
 
 
 def test_each_queue_has_a_bar_its_share_and_its_cpu() -> None:
@@ -51,7 +51,7 @@ def test_the_title_says_what_the_shares_are_of_before_the_number_of_queues() -> 
 
 def test_before_the_first_window_of_the_run_nothing_is_said_about_what_is_counted() -> None:
     ends = host("a", "client", steady(0.1)), host("b", "server", steady(0.1))
-    early = dict.fromkeys("ab", HostNow(is_of_run=False))
+    early = dict.fromkeys("ab", LiveHostFigures(is_of_run=False))
     lines = text(replace(run_view(flow(steady(1e9)), hosts=ends), hosts_now=early))
     assert [line.rstrip() for line in lines] == [
         " TX a:ens4",
@@ -101,7 +101,7 @@ def test_any_queues_fit_any_size(
     hosts: list[tuple[str, list[QueueShare]]], size: tuple[int, int], glyphs: Glyphs
 ) -> None:
     loads = tuple(HostLoad(name, "server", None) for name, _ in hosts)
-    now = {name: HostNow(tuple(queues)) for name, queues in hosts}
+    now = {name: LiveHostFigures(tuple(queues)) for name, queues in hosts}
     shown = replace(run_view(flow(steady(1e9)), hosts=loads), hosts_now=now)
     lines = text(shown, *size, glyphs=glyphs)
     assert len(lines) <= size[1]

@@ -12,7 +12,7 @@ from textual.app import App, ComposeResult
 
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.report.runs.sentences import cost_text as sentence_of_cost
+from nictop.report.runs.sentences import host_cost_text
 from nictop.traffic.failures import Failure
 from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.results.measures import MEASURES
@@ -462,11 +462,9 @@ def test_cpu_cost_is_not_extrapolated_from_a_slow_run() -> None:
     run = replace(runs[0], result=replace(runs[0].result, hosts=(slow,)))
     (row,) = set_ups([run])
     assert cost.text(row).strip() == "–"
-    sentence = sentence_of_cost(slow)
+    sentence = host_cost_text(slow)
     assert "2.06 of 4 cores" in sentence and "per Gb/s" not in sentence
-    assert sentence_of_cost(load("a")).startswith(
-        "a: 0.60 of 4 cores busy on average, 0.10 core per"
-    )
+    assert host_cost_text(load("a")).startswith("a: 0.60 of 4 cores busy on average, 0.10 core per")
 
 
 @pytest.mark.parametrize("label", ["files", "cost", "sriov", "full"])

@@ -78,27 +78,30 @@ class Paths:
     def read_addresses(self) -> None:
         """Read the local addresses; what was known of paths is dropped when they have changed.
         Raises OSError."""
-        holders: dict[bytes, set[int]] = {}
-        for kind, body in self._kernel().dump(
-            RTM_GETADDR, IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
-        ):
-            found = parse_local_address(body) if kind == RTM_NEWADDR else None
-            if found is not None:
-                ifindex, forms = found
-                for form in forms:
-                    holders.setdefault(form, set()).add(ifindex)
-        ifindexes = {ifindex for one in holders.values() for ifindex in one}
+        holders = self._read_holders()
+        ifindexes = set().union(*holders.values())
         wired = {ifindex for ifindex in ifindexes if ifindex in self.links or has_wire(ifindex)}
         now = {address: frozenset(one & wired) for address, one in holders.items()}
-        if (
-            now != self._holders
-            or len(self._routes) > MAX_KNOWN
-            or any(map(_is_full, self.directions.values()))
-        ):
-            self._holders = now
-            self._routes.clear()
-            for directions in self.directions.values():
-                directions.clear()
+        is_full = len(self._routes) > MAX_KNOWN or any(map(_is_full, self.directions.values()))
+        if now == self._holders and not is_full:
+            return
+        self._holders = now
+        self._routes.clear()
+        for directions in self.directions.values():
+            directions.clear()
+
+    def _read_holders(self) -> dict[bytes, set[int]]:
+        """Local address, as in `PATH` → ifindexes of the links that have it."""
+        holders: dict[bytes, set[int]] = {}
+        query = IFADDRMSG.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        for kind, body in self._kernel().dump(RTM_GETADDR, query):
+            found = parse_local_address(body) if kind == RTM_NEWADDR else None
+            if found is None:
+                continue
+            ifindex, forms = found
+            for form in forms:
+                holders.setdefault(form, set()).add(ifindex)
+        return holders
 
     def direction(self, family: int, path: bytes) -> int:
         """What of the socket goes through the links: `RX`, `TX`, `BOTH`, 0 or `UNDECIDED`."""

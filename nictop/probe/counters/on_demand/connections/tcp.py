@@ -85,6 +85,13 @@ class TcpReading:
             if self.before is not None and message_of(one).cookie not in self.before:
                 self.started += sign
 
+    @property
+    def has_bytes(self) -> bool:
+        """The kernel counts bytes of connections; True also if there are no connections."""
+        if not self.counters:
+            return True
+        return any(len(counters) >= BYTES_END for counters in self.counters.values())
+
 
 def message_of(one: Found) -> Message:
     return Message(*one[4:])
@@ -114,6 +121,21 @@ class TcpReader:
             self._dump.read(
                 family, socket.IPPROTO_TCP, sock_diag.INET_DIAG_INFO, sock_diag.STATE_MASK, use
             )
+        rows = self._rows(reading, now)
+        result["tcp"] = reading.number
+        if before is not None:
+            result["ended"] = max(0, before.number + reading.started - reading.number)
+            if reading.has_bytes:
+                result["sent"], result["received"] = reading.sent, reading.received
+        self._before = reading
+        found = [self._row(one, reading) for one in rows]
+        reading.before = None  # of two readings ago: not needed any more
+        reading.active, reading.idle, reading.undecided = [], [], []
+        return found
+
+    def _rows(self, reading: TcpReading, now: float) -> list[Found]:
+        """Connections on the links, at most `MAX_ROWS`, the busiest first. Numbers of the reading
+        are corrected by the routes that are looked up for it."""
         busiest = heapq.nlargest(LOOKUPS_PER_READING, reading.active, key=itemgetter(0))
         looked_up = [(one, message_of(one).path) for one in busiest + reading.undecided]
         self._paths.look_up((path for _, path in looked_up), now)
@@ -129,19 +151,8 @@ class TcpReader:
             known = set(map(id, busiest))
             others = [one for one in reading.active if one[3] & BOTH and id(one) not in known]
             here += heapq.nlargest(MAX_ROWS - len(here), others, key=itemgetter(0))
-        result["tcp"] = reading.number
-        if before is not None:
-            result["ended"] = max(0, before.number + reading.started - reading.number)
-            counts_bytes = any(len(counters) >= BYTES_END for counters in reading.counters.values())
-            if counts_bytes or not reading.counters:
-                result["sent"], result["received"] = reading.sent, reading.received
         rows = heapq.nlargest(MAX_ROWS, here, key=itemgetter(0))
-        rows += reading.idle[: MAX_ROWS - len(rows)]
-        self._before = reading
-        found = [self._row(one, reading) for one in rows]
-        reading.before = None  # of two readings ago: not needed any more
-        reading.active, reading.idle, reading.undecided = [], [], []
-        return found
+        return rows + reading.idle[: MAX_ROWS - len(rows)]
 
     def _walk(self, reading: TcpReading, family: int, data: bytes, sequence: int) -> bool:
         """Compare the connections in one datagram; whether it was the last one. Raises OSError.
