@@ -556,9 +556,15 @@ class DeviceTable(ChoiceList):
             self.choose_index(index)
             self.post_message(self.VirtualClicked())
 
-    def step_to_link(self, direction: int) -> None:
+    @property
+    def is_sortable(self) -> bool:
+        """There are rows."""
+        return bool(self._rows)
+
+    def step_to_link(self, direction: int) -> bool:
         """Choose the next netdev above (-1) or below (1), skipping other rows; also while the table
-        is hidden. From another row, if there is none that way, the nearest the other way."""
+        is hidden. From another row, if there is none that way, the nearest the other way. False:
+        there is none."""
         here, rows = self._index_or_last, self._rows
         if here >= len(rows):
             here = max(0, len(rows) - 1)
@@ -569,7 +575,8 @@ class DeviceTable(ChoiceList):
         for index in chain.from_iterable(ways):
             if rows[index].kind == "link":
                 self.choose_index(index)
-                return
+                return True
+        return False
 
     def choose_link(self, ifindex: int) -> None:
         """Choose the netdev with this ifindex, if there is one; hidden ones are shown then."""
