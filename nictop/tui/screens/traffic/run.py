@@ -16,8 +16,8 @@ from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import (
-    TEST_TEXTS,
     MAX_DEVICES_IN_RESULT,
+    TEST_TEXTS,
     path_test_sentences,
     storage_text,
 )
