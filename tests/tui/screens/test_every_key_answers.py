@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from textual.screen import ModalScreen
+from textual.widgets import Input
 
 from nictop.rules import Diagnosis
 from nictop.rules.wording import is_checked
-from nictop.tui.keys import KEYS_AND_VARIANTS, NOT_HERE_TEXTS
+from nictop.tui.keys import KEY_GROUPS, KEYS_AND_VARIANTS, NOT_HERE_TEXTS
 from tests.support.lines import counters, hello, inventory, link
-from tests.support.screen import WIDE, Screen, live_screen, screen_with_hosts, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, screen_with_hosts, wait_until
 from tests.support.stages import STAGES, items_of, recorded_hosts
 
 
@@ -78,10 +80,10 @@ async def test_a_key_without_effect_says_why_on_a_host_that_is_not_read(
 
 
 @asynccontextmanager
-async def host_at(stage: str) -> AsyncIterator[Screen]:
+async def host_at(stage: str, size: tuple[int, int] = WIDE) -> AsyncIterator[Screen]:
     """One host, of which so much is known; its checks have run on all of that."""
     name, *_ = recorded_hosts()
-    async with screen_with_hosts(name) as (screen, hosts):
+    async with screen_with_hosts(name, size=size) as (screen, hosts):
         for one in STAGES[: STAGES.index(stage) + 1]:
             hosts[name].send(*items_of(name)[one])
             await wait_until(screen, lambda: hosts[name].is_drained)
@@ -157,3 +159,33 @@ async def test_an_answer_is_that_of_the_stage_of_the_start(stage: str) -> None:
                 await screen.press("escape")
                 await screen.settle()
             screen.app.clear_notifications()
+
+
+WALKED_KEYS = tuple(
+    name
+    for name in (*KEY_GROUPS["Actions"], *KEY_GROUPS["Time"], "left", "right")
+    if name not in ("measure", "record", "timeline")
+)
+"""Those that begin nothing."""
+MOVES = ("left", "right")
+"""A list at its end stays as it is; in the views of one interface the key says so."""
+
+
+@pytest.mark.parametrize("stage", STAGES)
+async def test_every_key_answers_in_every_view_at_every_stage(stage: str) -> None:
+    silent = []
+    async with host_at(stage, NARROW) as screen:
+        app = screen.app
+        for view in "1234567":
+            for name in WALKED_KEYS:
+                await screen.press(view)
+                app.clear_notifications()
+                await screen.settle()
+                before = shown(screen)
+                await screen.press(KEYS_AND_VARIANTS[name].keys.split(",")[0])
+                await screen.settle()
+                if shown(screen) == before and (name not in MOVES or view in "23"):
+                    silent.append((view, name))
+                while isinstance(app.screen, ModalScreen) or isinstance(app.focused, Input):
+                    await screen.press("escape")
+    assert not silent

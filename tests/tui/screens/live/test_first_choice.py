@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from nictop.probe.records import Line
 from nictop.rules.wording import is_checked
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.devices.table import REACTION_SECONDS
@@ -48,8 +49,9 @@ class Start:
             self._send(*items_of(HOST)[name])
         self._stage = last
         session = nictop.hosts.session
-        wanted = items_of(HOST)[stage][0].inventory
-        assert wanted is not None
+        first, *_ = items_of(HOST)[stage]
+        assert isinstance(first, Line) and first.inventory is not None
+        wanted = first.inventory
         await wait_until(
             screen,
             lambda: (
