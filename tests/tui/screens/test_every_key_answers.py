@@ -25,7 +25,7 @@ def no_results(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
 
-def shown(screen: Screen) -> object:
+def shown(screen: Screen) -> tuple[object, ...]:
     app = screen.app
     notices = [(one.title, one.message, one.identity) for one in app._notifications]
     return screen.drawn(), list(app.screen_stack), app.screen.focused, notices
@@ -171,21 +171,26 @@ MOVES = ("left", "right")
 """A list at its end stays as it is; in the views of one interface the key says so."""
 
 
-@pytest.mark.parametrize("stage", STAGES)
-async def test_every_key_answers_in_every_view_at_every_stage(stage: str) -> None:
+@pytest.mark.parametrize("stage", ["machine", "links", "all", "no link"])
+async def test_every_key_answers_in_every_view(stage: str) -> None:
+    """The other stages know as much as the last one."""
     silent = []
     async with host_at(stage, NARROW) as screen:
         app = screen.app
         for view in "1234567":
+            is_left = True
             for name in WALKED_KEYS:
-                await screen.press(view)
+                if is_left:
+                    await screen.press(view)
                 app.clear_notifications()
                 await screen.settle()
                 before = shown(screen)
                 await screen.press(KEYS_AND_VARIANTS[name].keys.split(",")[0])
                 await screen.settle()
-                if shown(screen) == before and (name not in MOVES or view in "23"):
+                after = shown(screen)
+                if after == before and (name not in MOVES or view in "23"):
                     silent.append((view, name))
+                is_left = after[1:3] != before[1:3]
                 while isinstance(app.screen, ModalScreen) or isinstance(app.focused, Input):
                     await screen.press("escape")
     assert not silent
