@@ -78,13 +78,22 @@ class ListenForLldp:
         return self._request.has_ended
 
 
+def why_not_listening(snapshot: Snapshot) -> str:
+    """Why there is nothing to listen on; "": there is, or may be."""
+    if snapshot.inventory is None:
+        return "interfaces were not read yet"
+    if not listening_links(snapshot):
+        return "no interface with a link that may be connected to a switch"
+    return ""
+
+
 async def listen_for_lldp(session: HostSession) -> str:
     """Listen until the end; one sentence about the result. Raises NictopError."""
+    name, why_not = clean(session.name), why_not_listening(session.snapshot)
+    if why_not:
+        raise NictopError(f"{name}: {why_not}")
     request = LldpRequest(session)
     await request.start()
-    name = clean(session.name)
-    if not request.links:
-        raise NictopError(f"{name}: no interface with a link that may be connected to a switch")
     timeout = request.timeout * session.slowness.factor
     try:
         await session.until(lambda: request.has_ended or session.is_unreachable, timeout)

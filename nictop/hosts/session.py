@@ -389,7 +389,7 @@ class HostSession:
 
     def status_text(self, now: float, interval: float) -> str:
         """``live``, ``overloaded``, ``logging in, 4 s``, ``no data for 8 s``, ``reconnecting in 4
-        s``, ``reconnecting``, ``failed``; of a host that has sent nothing yet ``next attempt in 4
+        s``, ``reconnecting``, ``failed``; of a host that has sent nothing yet ``retry in 4
         s``, ``connecting``; of a recording ``reading the recording``."""
         if self.is_catching_up:
             return READING_A_RECORDING
@@ -420,7 +420,7 @@ class HostSession:
         if self.retry_at is None:
             return "reconnecting" if has_sent else "connecting"
         left = units.whole_seconds(max(0.0, self.retry_at - now))
-        return f"reconnecting in {left}" if has_sent else f"next attempt in {left}"
+        return f"reconnecting in {left}" if has_sent else f"retry in {left}"
 
     def doing_text(self, now: float) -> str:
         """The step that is waited for: ``logging in, 4 s``; "": none."""
@@ -436,7 +436,7 @@ class HostSession:
     def brief_text(self, now: float, interval: float, cells: int = MAX_BRIEF_CELLS) -> str:
         """`status_text` with the reason in a few words: ``refused, retry in 4 s``, ``refused;
         attempt 2, 3 s``, ``failed: permission denied``. Where it is wider than `cells`, it has
-        fewer words, not cut ones: ``handshake; try 2, 3 s``, ``failed``."""
+        fewer words, not cut ones: ``handshake; attempt 2``, ``failed``."""
         if not self.reason:
             return self.status_text(now, interval)
         reasons = brief_reasons(self.reason)
@@ -465,7 +465,7 @@ class HostSession:
         if step is None:
             return (f"; {self.status_text(now, interval)}",)
         attempt, seconds = self.start.attempt, f"{(step.seconds or 0.0) // 1:.0f} s"
-        return f"; attempt {attempt}, {seconds}", f"; try {attempt}, {seconds}"
+        return f"; attempt {attempt}, {seconds}", f"; attempt {attempt}"
 
     def age_text(self, now: float, interval: float) -> str:
         """``no data for 12 s`` if it is not live and `status_text` does not say it; "" if nothing

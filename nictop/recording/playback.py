@@ -207,22 +207,24 @@ class Playback:
         self.budget.restart()
         self._notify()
 
-    def step(self, count: int = 1) -> None:
+    def step(self, count: int = 1) -> int:
         """Pause at the next (1) or previous (-1) counter record of any host, or as many as `count`;
-        stays when there is none. A step back is a jump, a step forward is not."""
+        stays when there is none. A step back is a jump, a step forward is not. The result is the
+        number of steps."""
         self.pause()
-        for _ in range(abs(count)):
+        for done in range(abs(count)):
             if count > 0:
                 position = self._reading_after(self._position)
             else:
                 position = self._reading_before(self._position)
             if position is None:
-                return
+                return done
             if count > 0:
                 self._position = position
                 self._notify()
             else:
                 self.seek(position)
+        return abs(count)
 
     def _reading_after(self, position: float) -> float | None:
         begin = time.thread_time()

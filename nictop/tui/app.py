@@ -29,6 +29,7 @@ from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.tui.controllers.nictop import Nictop
+from nictop.tui.controllers.signal import Signal
 from nictop.tui.controllers.traffic import FinishedExperiment, TrafficController
 from nictop.tui.garbage import CHECK_SECONDS, GarbageCollector
 from nictop.tui.keys import APP_KEYS, NOT_HERE_TEXTS, PAIRS, key_labels, pair_label, shown_key
@@ -153,6 +154,8 @@ class NictopApp(PrivateApp):
         """The past is opened or closed."""
         self._environment = environment
         self.own_cost = OwnCost(self._past_bytes)
+        self.pressed = Signal()
+        """A key or a mouse button is, which nothing has reacted to yet."""
         self.garbage = GarbageCollector()
         self.nictop.changes.ended.subscribe(self._show_end_of_change)
         self.nictop.traffic.changed.subscribe(self._show_end_of_test)
@@ -180,6 +183,7 @@ class NictopApp(PrivateApp):
         if is_input and not event.is_forwarded:
             input_received()
             self.garbage.input_received()
+            self.pressed.publish()
         if isinstance(event, (Key, Paste)) and not event.is_forwarded:
             await self._type_ahead.take(event)
             return

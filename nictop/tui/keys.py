@@ -336,7 +336,7 @@ NOT_HERE_TEXTS = {
     "faster": "There is no interval, speed or chart here.",
     "slower": "There is no interval, speed or chart here.",
     "options": "There are no options here.",
-    "mark": "A and B are marked in Devices, Hosts and Results.",
+    "mark": "There is nothing to mark here: A and B are marked in Devices, Hosts and Results.",
     "measure": "There is nothing to measure here.",
     "watch": "Guests are watched from Hosts.",
     "host-previous": "Only one host is watched.",

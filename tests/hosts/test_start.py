@@ -155,7 +155,7 @@ def test_a_host_that_cannot_be_resolved_says_so_before_its_steps(
     assert all(width(line) <= max(cells, 34) for line in lines)
     shown = " ".join(" ".join(lines).split())
     order = (
-        "vm1: next attempt in 3 s",
+        "vm1: retry in 3 s",
         "cannot resolve the host name",
         "Hint: check its spelling",
         "resolve the name",

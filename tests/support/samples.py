@@ -82,6 +82,7 @@ SAMPLES = {
     "tui/screens/live/test_screen.py::test_more_below_is_marked": 2,
     "tui/screens/live/test_screen.py::test_no_name_is_obeyed": 2,
     "tui/screens/live/test_screen.py::test_queues_of_the_chosen_nic_and_its_cpus": 2,
+    "tui/screens/test_every_key_answers.py::test_every_key_answers_in_every_view": 2,
     "tui/screens/test_findings.py::test_any_size_draws": 3,
     "tui/screens/test_frame.py::test_every_tab_from_every_tab": 2,
     "tui/screens/test_frame.py::test_help_and_quit_are_never_cut_and_hints_are_whole": 2,

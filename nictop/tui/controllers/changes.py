@@ -135,6 +135,8 @@ class Changes:
             self._task = None
             if self._timer is not None:
                 self._timer.stop()
+            if session.progress.outcome == "cancelled" and session is self.session:
+                self.forget()  # who has cancelled it knows: the next key is for something else
             self._publish()
             self.ended.publish()
 

@@ -379,8 +379,14 @@ class WatchedHosts:
 
     def listen_for_lldp(self, notify: Notify) -> None:
         """On the chosen host; `notify` is called at the beginning, and with the result. A second
-        time at once has no effect."""
+        time at once has no other effect."""
+        from nictop.hosts.lldp import why_not_listening
+
+        why_not = why_not_listening(self.session.snapshot)
         if self.chosen in self._listening:
+            why_not = "is listening for LLDP already"
+        if why_not:
+            notify(f"{self.chosen}: {why_not}", "LLDP")
             return
         self._listening.add(self.chosen)
         notify(f"{self.chosen}: listening for LLDP, up to 35 s", "LLDP")

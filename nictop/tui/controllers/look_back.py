@@ -15,6 +15,7 @@ from weakref import WeakSet
 
 from nictop.probe.light_dataclasses import replace
 from nictop.recording.playback import Playback
+from nictop.recording.recent import RECENT_SECONDS
 from nictop.replay.position import PlaybackPosition
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS, Replay
@@ -86,8 +87,7 @@ class Past:
         )
         playback = Playback(recording, window=REPLAY_WINDOW_SECONDS)
         playback.seek(moment)
-        if steps:
-            playback.step(steps)
+        done = playback.step(steps)
         nictop.replay = replay = LookBack(
             playback,
             nictop.hosts,
@@ -101,6 +101,9 @@ class Past:
         replay.leave = leave
         nictop.start(())
         nictop.hosts.choose(chosen)
+        replay.say_if_cut(moment)
+        if done < abs(steps):
+            replay.say_edge(steps)
 
     async def close(self) -> None:
         """Nothing of it is read or drawn any more."""
@@ -186,8 +189,8 @@ class PresentTimeline:
 
     @property
     def seconds(self) -> float:
-        """How far one can go back."""
-        return self._recent.seconds
+        """How far one can always go back: there may be more, until that is dropped at once."""
+        return min(self._recent.seconds, RECENT_SECONDS)
 
     def where(self) -> PlaybackPosition:
         now = monotonic()

@@ -34,6 +34,8 @@ second."""
 FIRST_WINDOW_SECONDS = 5.0
 """The same for the numbers that are drawn first: enough for rates."""
 OVERLOADED_NOTE = "the recording has more data than can be read in time: values are delayed"
+CUT_SECONDS = 1.0
+"""A jump that ends so much before its aim has ended elsewhere: times are shown in whole seconds."""
 MIN_REPLAY_INTERVAL_SECONDS = 0.1
 """Between two readings."""
 
@@ -186,7 +188,7 @@ class Replay:
                     self._add(name)
             playback.wake()
         if self._loop and playback.playing and playback.at_end and playback.recording.closed:
-            self.seek(self._start)
+            self._jump(self._start)
         if self.settled.is_set():  # before, the newest reading is one on the way to the position
             self._update_interval()
         self.changed.publish()
@@ -263,33 +265,46 @@ class Replay:
 
     def step(self, count: int) -> None:
         """One reading on or back, and pause there."""
-        before = self.playback.now()
-        self.playback.step(count)
+        done = self.playback.step(count)
         self._jumped()
-        if self.playback.now() == before:
-            self._say_edge(count)
+        if done < abs(count):
+            self.say_edge(count)
 
     def seek(self, moment: float) -> None:
-        """Jump, seconds as in the recording."""
+        """Jump, seconds as in the recording; at most to its begin or end, which is said."""
+        before, playback = self.playback.now(), self.playback
+        if not moment <= playback.begin == before and not moment >= playback.end == before:
+            self._jump(moment)
+        self.say_if_cut(moment, before)
+
+    def _jump(self, moment: float) -> None:
         self.playback.seek(moment)
         self._jumped()
 
+    def say_if_cut(self, moment: float, before: float | None = None) -> None:
+        """If a jump to `moment` has ended at an edge of the recording, or has begun (`before`) at
+        the one that it was meant to reach."""
+        begin, end = self.playback.begin, self.playback.end
+        if moment < begin - CUT_SECONDS or moment <= begin == before:
+            self.say_edge(-1)
+        elif moment > end + CUT_SECONDS or moment >= end == before:
+            self.say_edge(1)
+
     def skip(self, seconds: float) -> None:
         """Jump on or back."""
-        before = self.playback.now()
-        if self._is_edge(before, seconds):
-            self._say_edge(seconds)
-        else:
-            self.seek(before + seconds)
+        self.seek(self.playback.now() + seconds)
 
-    def _is_edge(self, position: float, direction: float) -> bool:
-        edge = self.playback.end if direction > 0 else self.playback.begin
-        return (edge - position) * direction <= 0
-
-    def _say_edge(self, direction: float) -> None:
-        side = "later" if direction > 0 else "earlier"
+    def say_edge(self, direction: float) -> None:
+        """There is nothing further back (negative) or on."""
+        recording = self.playback.recording
+        what = "the last minutes begin" if self.is_past else "the recording begins"
+        side, moment = "earlier", recording.begin
+        if direction > 0:
+            what = "the recording ends" if recording.closed else "the newest is"
+            side, moment = "later", recording.end
         title = "In the last minutes" if self.is_past else "In this recording"
-        self._notify(f"There is no {side} reading.", title)
+        at = wall_clock_text(recording.wall_time(moment))
+        self._notify(f"There is no {side} reading: {what} at {at}.", title)
 
     def edge(self) -> None:
         """To the end; of a file that is still being written, to what comes."""
@@ -303,7 +318,10 @@ class Replay:
         now = self.playback.speed
         nearest = min(SPEEDS, key=lambda speed: abs(speed - now))
         place = SPEEDS.index(nearest) + steps
-        self.playback.speed = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
+        speed = SPEEDS[max(0, min(len(SPEEDS) - 1, place))]
+        if speed == now:
+            self._notify(f"×{speed:g}: there is no further step.", "Speed")
+        self.playback.speed = speed
         self.changed.publish()
 
     # ---------------------------------------------------------------------------- findings and runs
@@ -339,18 +357,21 @@ class Replay:
                 break
             now, found = new.time, new
             self._wanted_events -= direction
-        self._wanted_events = 0
+        missing, self._wanted_events = self._wanted_events * direction, 0
         recording = self.playback.recording
+        which = "next" if direction > 0 else "previous"
         if found is None:
-            which = "next" if direction > 0 else "previous"
             self._notify(
                 f"No {which} warning, critical finding, change of a link or test was found. "
                 f"Findings are looked for every {STEP_SECONDS:g} s.",
                 "In the last minutes" if self.is_past else "In this recording",
             )
             return
-        self.seek(found.time)
-        self._notify(found.sentence, wall_clock_text(recording.wall_time(found.time)))
+        self._jump(found.time)
+        sentence = found.sentence
+        if missing > 0:
+            sentence += "\nNo further event was found."
+        self._notify(sentence, wall_clock_text(recording.wall_time(found.time)))
 
     async def _find(self, direction: int, now: float) -> RecordingEvent | None:
         """The event after or before a time of the recording."""

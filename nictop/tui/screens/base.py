@@ -27,6 +27,8 @@ class Opener(Protocol):
     nictop: Nictop
     """The live hosts, or those of a recording."""
     own_cost: OwnCost
+    pressed: Signal
+    """A key or a mouse button is, which nothing has reacted to yet."""
     themes: tuple[str, ...]
     """Names of those that this terminal can show."""
 

@@ -38,7 +38,7 @@ from nictop.tui.widgets.status.status_line import (
 from nictop.tui.widgets.status.tab_line import TabLine
 
 if TYPE_CHECKING:
-    from nictop.model.columns.column import Column
+    from nictop.model.columns.column import Column, RowOrder
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.look_back import PresentTimeline
     from nictop.tui.filter_help import FilterRows
@@ -118,6 +118,13 @@ class FramedScreen(NictopScreen, Screen[None]):
     def filter_rows(self) -> FilterRows:
         """What can be typed into the filter of this screen, for the help."""
         return ()
+
+    def say_if_usual(self, order: RowOrder) -> None:
+        """That of no column cannot be reversed."""
+        if not order.column:
+            key = self.key_label("sort")
+            text = f"The usual order is not reversed; {key} sorts by a column."
+            self.nictop.notify(text, "Sort")
 
     def sort_table(self, column: str) -> None:
         """Sort the table of `sorted_tables` by the column with this key."""

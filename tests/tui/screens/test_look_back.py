@@ -18,7 +18,10 @@ from nictop.hosts.specification import Host
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
+from nictop.replay.position import wall_clock_text
 from nictop.tui.app import NictopApp
+from nictop.tui.controllers.look_back import PresentTimeline
+from nictop.tui.controllers.recent import RecentPast
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.menu import MenuList
 from nictop.tui.screens.frame import FramedScreen
@@ -156,6 +159,30 @@ async def test_keys_that_are_pressed_fast_are_added() -> None:
         assert "2 min " in timeline(screen)
         await screen.press("g", "g", "g")
         await wait_until(screen, lambda: not shows_past(screen))
+
+
+@pytest.mark.parametrize("keys", [("pageup",) * 5, ("home", "left"), ("home", "pageup")])
+async def test_a_step_beyond_the_begin_says_where_it_has_ended(keys: tuple[str, ...]) -> None:
+    """Also the first one, which opens the past, and several that were pressed at once."""
+    async with watched("vm1") as (screen, _):
+        await screen.press("g", *keys)
+        await wait_until(screen, lambda: is_settled(screen) and "3 min " in timeline(screen))
+        recording = screen.app.shown.replay.playback.recording  # type: ignore[union-attr]
+        begin = wall_clock_text(recording.wall_time(recording.begin))
+        await wait_until(screen, lambda: bool(screen.app._notifications))
+        told = {one.message for one in screen.app._notifications}
+        assert told == {f"There is no earlier reading: the last minutes begin at {begin}."}
+
+
+@pytest.mark.parametrize(("kept", "shown"), [(30.0, 30.0), (600.0, 600.0), (890.0, 600.0)])
+def test_the_line_of_now_promises_only_what_is_always_there(
+    kept: float, shown: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The oldest five minutes are dropped at once: ``15 min`` became ``10 min`` while it was
+    read."""
+    recent = RecentPast(lambda: "")
+    monkeypatch.setattr(RecentPast, "seconds", kept)
+    assert PresentTimeline(recent, lambda *_, **__: None, lambda *_: None).seconds == shown
 
 
 async def test_no_key_is_lost_while_the_past_is_opened() -> None:

@@ -21,6 +21,7 @@ from nictop.recording.writer import Recorder, recorded_source
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
 from nictop.tui.app import NictopApp
+from nictop.tui.controllers.replay import SPEEDS
 from nictop.tui.screens.dialogs.go_to_time import ask_time
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -542,16 +543,56 @@ async def test_at_both_ends_a_key_says_that_there_is_no_reading() -> None:
     async with screen_with_replay(DEMO, start=3.0) as screen:
         await screen.press("g", "space", "end")
         await screen.until(screen.replay.settled.is_set)
-        for key, side in (
-            ("pagedown", "later"),
-            ("right", "later"),
+        recording = screen.replay.playback.recording
+        begin, end = (
+            wall_clock_text(recording.wall_time(time)) for time in (recording.begin, recording.end)
+        )
+        earlier = f": There is no earlier reading: the recording begins at {begin}."
+        later = f": There is no later reading: the recording ends at {end}."
+        for key, words in (
+            ("pagedown", later),
+            ("right", later),
+            ("end", later),
             ("home", ""),
-            ("pageup", "earlier"),
+            ("pageup", earlier),
+            ("left", earlier),
+            ("home", earlier),
         ):
+            screen.app.clear_notifications()
             await screen.press(key)
+            told = screen.notifications()
             await screen.until(screen.replay.settled.is_set)
-            if side:
-                assert screen.notifications()[-1].endswith(f": There is no {side} reading."), key
+            assert [one for one in told if one.endswith(words)] if words else not told, (key, told)
+
+
+async def test_a_jump_that_ends_before_its_aim_says_where() -> None:
+    """Less than 60 s are before and behind the position."""
+    async with screen_with_replay(DEMO, start=20.0) as screen:
+        playback = screen.replay.playback
+        await screen.press("g", "space")
+        await screen.until(screen.replay.settled.is_set)
+        for key, edge, words in (
+            ("pageup", playback.begin, "earlier reading: the recording begins at"),
+            ("pagedown", playback.begin + 60, ""),
+            ("pagedown", playback.end, "later reading: the recording ends at"),
+        ):
+            screen.app.clear_notifications()
+            await screen.press(key)
+            told = screen.notifications()
+            await screen.until(screen.replay.settled.is_set)
+            assert playback.now() == edge, key
+            assert any(words in one for one in told) if words else not told, (key, told)
+
+
+async def test_the_fastest_and_the_slowest_speed_are_said() -> None:
+    async with screen_with_replay(DEMO, start=3.0) as screen:
+        for key, speed in (("plus", SPEEDS[-1]), ("minus", SPEEDS[0])):
+            while screen.replay.playback.speed != speed:
+                await screen.press(key)
+            screen.app.clear_notifications()
+            await screen.press(key)
+            (told,) = screen.notifications()
+            assert told.endswith(f"×{speed:g}: there is no further step."), told
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
@@ -671,6 +712,7 @@ async def test_after_a_jump_a_test_is_not_shown_as_it_was_at_another_time(
             (first.begin + 20, "of 16 s", first.end + 5),
         ):
             await screen.seek(before)
+            screen.app.clear_notifications()  # one says where the recording begins
             await until_drawn(screen, shown_there)
             gate.open.clear()
             await screen.seek(after)

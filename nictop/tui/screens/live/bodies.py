@@ -139,6 +139,12 @@ class Body:
         """Nothing is chosen that could be opened."""
         return False
 
+    @property
+    def measured(self) -> tuple[str, str] | None:
+        """Names of the host and the interface that the key measures; None: what is chosen among the
+        devices."""
+        return None
+
     def open_detail(self) -> None:
         """What is chosen, over the whole view."""
 
@@ -378,6 +384,14 @@ class FindingsBody(Body):
         if link is None:
             return finding.host, ()
         return finding.host, (link,)
+
+    @property
+    def measured(self) -> tuple[str, str] | None:
+        """The one that the chosen finding is about."""
+        host, nics = self.nics_to_set_up
+        if not nics:
+            return None
+        return host, nics[0].name
 
     @property
     def is_empty(self) -> bool:

@@ -100,7 +100,7 @@ class LiveDrawing(FramedScreen):
         nictop, table = self.nictop, self.query_one(DeviceTable)
         if nictop.replay is not None:
             table.preferred = nictop.replay.nic
-        table.waiting = self._waiting_lines
+        table.waiting, table.clock = self._waiting_lines, nictop.now
         self.query_one(QueueView).waiting = self._waiting_lines
         self.query_one(CpuView).waiting = self._waiting_lines
         self.query_one(FindingsView).waiting = self._waiting_for_checks
@@ -108,12 +108,18 @@ class LiveDrawing(FramedScreen):
             view.axis_end = self.nictop.moment_text
         table.focus()
         self.host.name = nictop.hosts.chosen
+        self.subscribe(self.opener.pressed, self._hold_choice)
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
         self.subscribe(nictop.changes.changed, self._update_change)
         self.subscribe(nictop.hosts.changed, self._update_hosts, now=True)
         self.subscribe(nictop.hosts.snapshot_changed, self._update_snapshot, now=True)
         self.subscribe(nictop.diagnosis.changed, self._update_diagnosis, now=True)
         self.subscribe(nictop.display.changed, self._update_display)
+
+    def _hold_choice(self) -> None:
+        """What is read or acted on is the interface that was shown when the key was pressed."""
+        if self.in_sight:
+            self.query_one(DeviceTable).hold_choice()
 
     # -------------------------------------------------------------------------------- what is shown
 

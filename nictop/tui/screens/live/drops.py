@@ -73,7 +73,8 @@ class DropsScreen(ReportDialog):
     async def _monitor(self, seconds: float) -> None:
         from nictop.traffic.drops.session import DropsSession
 
-        self._result = await DropsSession(self._session, seconds).run(self.show_progress)
+        session = DropsSession(self._session, seconds)
+        self._result = await session.run(self.show_progress, waiting=self.show_progress)
 
     def show_buttons(self, row: ButtonRow) -> None:
         if self._in_progress:

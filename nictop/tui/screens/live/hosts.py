@@ -326,6 +326,7 @@ class HostsScreen(FramedScreen):
 
     def action_reverse(self) -> None:
         self._table.action_reverse()
+        self.say_if_usual(self._table.order)
 
     def action_mark(self) -> None:
         """The chosen interface, if the list of them has the focus; else the chosen host."""

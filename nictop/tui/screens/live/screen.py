@@ -26,13 +26,14 @@ from textual.widgets import ContentSwitcher
 
 from nictop.model.chain import Step
 from nictop.model.place import has_place
+from nictop.model.text.terminal import clean
 from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
 from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
-from nictop.tui.screens.frame import MARK_TITLE, PAUSE_ACTIONS
+from nictop.tui.screens.frame import MARK_TITLE, PAUSE_ACTIONS, MeasuredSubject
 from nictop.tui.screens.live.bodies import (
     BODY_ACTIONS,
     DETAIL_CLASS,
@@ -135,7 +136,7 @@ class LiveScreen(LiveDrawing):
         if row is not None:
             link = netdev_of(row, self.nictop.display.snapshot(self.nictop.hosts.session))
         if link is None:
-            self.nictop.notify("Choose an interface first, by its line.", MARK_TITLE)
+            self.nictop.notify(self._why_not("mark"), MARK_TITLE)
         else:
             self.mark(self.host.name, link.name)
 
@@ -270,6 +271,11 @@ class LiveScreen(LiveDrawing):
         self.opener.open_job(ChangeJob(self.host.name, fix.title, subject, fix))
 
     @property
+    def measured(self) -> MeasuredSubject | None:
+        shown = self.body.measured
+        return None if shown is None else MeasuredSubject(*shown)
+
+    @property
     def measurable_links(self) -> Sequence[Link]:
         """What a measurement may be of: the selected interface, or that of the selected device;
         several: it is not known which one is meant."""
@@ -311,23 +317,36 @@ class LiveScreen(LiveDrawing):
             return f"{name}: interfaces were not read yet."
         if what == "set_up" and not snapshot.links:
             return f"{name} has no network interfaces."
-        if what in ("set_up", "open") and self.view == DevicesBody.name:
+        if what in ("set_up", "open", "mark") and self.view == DevicesBody.name:
             return "Choose an interface first, by its line."
         if what == "set_up" and self.query_one(FindingList).chosen is None:
             return "No finding is chosen; choose an interface in Devices, by its line."
         if what == "set_up":
             return "The chosen finding is about no interface; choose one in Devices, by its line."
+        was_checked = is_checked(self.nictop.display.diagnosis, snapshot)
+        if what == "open" and not was_checked:
+            return f"{name}: not all checks had run yet; no finding was chosen."
         if what == "open":
             return "No finding is chosen."
-        if not is_checked(self.nictop.display.diagnosis, snapshot):
-            return f"{name}: not all checks had run yet; no command was known."
+        if not was_checked:
+            return f"{name}: not all checks had run yet; no command was known of what is chosen."
         return (
             "No command is shown here: choose a finding, or an interface with one, "
             "whose fix has commands."
         )
 
     def action_step(self, direction: int) -> None:
-        self.query_one(DeviceTable).step_to_link(direction)
+        if not self.query_one(DeviceTable).step_to_link(direction):
+            self.nictop.notify(self._why_no_step(direction), "Interface")
+
+    def _why_no_step(self, direction: int) -> str:
+        row, snapshot = self.query_one(DeviceTable).chosen, self.host.snapshot
+        if snapshot is None or snapshot.inventory is None:
+            return f"{self.nictop.hosts.session.name}: interfaces were not read yet."
+        if row is None or row.link is None:
+            return "No other interface is listed in Devices."
+        where = "before" if direction < 0 else "behind"
+        return f"{clean(row.link.name)}: there is no interface {where} it in Devices."
 
     def action_step_nic(self, direction: int) -> None:
         """The same in Queues and CPUs, where the key is among the first of the footer."""
@@ -336,16 +355,19 @@ class LiveScreen(LiveDrawing):
     def action_sort(self, step: int) -> None:
         table = self.body.sorted_table
         table.action_sort(step)
-        self._say_if_empty(table)
+        self._say_if_empty()
 
     def action_reverse(self) -> None:
         table = self.body.sorted_table
         table.action_reverse()
-        self._say_if_empty(table)
+        if not self._say_if_empty():
+            self.say_if_usual(table.order)
 
-    def _say_if_empty(self, table: LineWidget) -> None:
-        if not table.lines:
+    def _say_if_empty(self) -> bool:
+        is_empty = not self.body.sorted_table.is_sortable
+        if is_empty:
             self.nictop.notify("There is nothing to sort yet.", "Sort")
+        return is_empty
 
     @property
     def sorted_tables(self) -> Collection[str]:
@@ -364,7 +386,15 @@ class LiveScreen(LiveDrawing):
         listed.action_move(step)
         if listed.index == before:
             which = "next" if step > 0 else "previous"
-            self.nictop.notify(f"There is no {which} finding.", "Findings")
+            so_far = "" if self._all_are_checked else " so far: not all checks have run yet"
+            self.nictop.notify(f"There is no {which} finding{so_far}.", "Findings")
+
+    @property
+    def _all_are_checked(self) -> bool:
+        """No finding of a watched host is still to be expected from what is being read."""
+        display = self.nictop.display
+        snapshots = map(display.snapshot, self.nictop.hosts.sessions)
+        return all(is_checked(display.diagnosis, snapshot) for snapshot in snapshots)
 
     # --------------------------------------------------------------------------------- view options
 

@@ -189,6 +189,8 @@ class TrafficScreen(FramedScreen):
                 self._draw()  # what is waited for has its seconds
             return
         self._links = links
+        if self.query_one(PairTable).chosen is None:
+            self._form_error = ""  # that of another time
         snapshots = {session.name: session.snapshot for session in hosts}
         self._pairs = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
         self._rows = pair_rows(self._pairs, snapshots)
@@ -249,6 +251,8 @@ class TrafficScreen(FramedScreen):
         """Whether there is one is not known before all interfaces are read."""
         if self._rows:
             return "no path is chosen"
+        if not self.nictop.hosts.several:
+            return "a test needs two hosts"
         sessions = self.nictop.hosts.sessions
         unread = [session.name for session in sessions if not has_platform(session.snapshot)]
         if unread:

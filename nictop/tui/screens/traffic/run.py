@@ -17,6 +17,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.sentences import (
     MAX_DEVICES_IN_RESULT,
+    TEST_TEXTS,
     path_test_sentences,
     storage_text,
 )
@@ -163,6 +164,15 @@ class RunScreen(RunPage):
 
     def run_results(self) -> Sequence[StoredRun]:
         return self.nictop.traffic.results
+
+    def unread_ends(self) -> str:
+        """While hosts are waited for, what is measured is known already."""
+        request = self.nictop.traffic.request
+        if request is None or request.test != "manual":
+            return super().unread_ends()
+        place = ":".join(filter(None, (request.client, request.client_nic)))
+        guest = f"guest {request.guest}, " if request.guest else ""
+        return clean(f"{place} · {guest}{TEST_TEXTS[request.test]}")
 
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         traffic = self.nictop.traffic

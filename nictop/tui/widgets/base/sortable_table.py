@@ -33,6 +33,11 @@ class SortableTable(ChoiceList, Generic[RowT]):
         """Without room at the right."""
 
     @property
+    def is_sortable(self) -> bool:
+        """There are rows."""
+        return bool(self._all)
+
+    @property
     def chosen(self) -> RowT | None:
         index = self.index
         if index is None:

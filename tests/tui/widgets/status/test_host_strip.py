@@ -53,7 +53,7 @@ def test_a_host_that_was_never_connected_does_not_reconnect() -> None:
     lost.received_at = None
     assert text([lost], "vm1", 100) == " [◌ vm1 connecting]"
     lost.retry_at = 105.0
-    assert text([lost], "vm1", 100) == " [◌ vm1 next attempt in 4 s]"
+    assert text([lost], "vm1", 100) == " [◌ vm1 retry in 4 s]"
 
 
 def test_a_live_host_that_sends_nothing_is_silent() -> None:
