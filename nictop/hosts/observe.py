@@ -102,6 +102,7 @@ async def observe(
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout`
     seconds more than the intervals it needs.
     """
+    await session.request(Request(events=True))  # the answer is to be true when it is given
     rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
     answer = asyncio.ensure_future(_complete(session, seconds, tuple(last)))
     begin = time.monotonic()

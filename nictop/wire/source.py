@@ -83,5 +83,6 @@ def merge_settings(settings: Request, request: Request) -> Request:
         watch=settings.watch if request.watch is None else request.watch,
         machine=settings.machine if request.machine is None else request.machine,
         recheck=settings.recheck if request.recheck is None else request.recheck,
+        events=settings.events if request.events is None else request.events,
         connections=settings.connections if request.connections is None else request.connections,
     )

@@ -19,16 +19,18 @@ if TYPE_CHECKING:
         inventory: bool
         machine: bool
         recheck: bool
+        events: bool
         ping: int
         traffic: dict[str, object]
         change: dict[str, object]
 
 
 LINK_FIELDS: tuple[Literal["watch", "connections"], ...] = ("watch", "connections")
-BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck"], ...] = (
+BOOLEAN_FIELDS: tuple[Literal["inventory", "machine", "recheck", "events"], ...] = (
     "inventory",
     "machine",
     "recheck",
+    "events",
 )
 OBJECT_FIELDS: tuple[Literal["traffic", "change"], ...] = ("traffic", "change")
 MIN_COUNTER_INTERVAL, MAX_COUNTER_INTERVAL = 0.1, 60.0
