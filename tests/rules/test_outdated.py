@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from nictop.model.doubts import Doubts
 from nictop.model.snapshot import Snapshot, advance, outdated_text
 from nictop.probe.records import Line, Outdated
 from nictop.report.findings.check import check_json, check_text
 from nictop.rules import Diagnosis, Finding, HostFacts, diagnose
-from nictop.rules.outdated import Doubts, marked, with_marks, without_mark
+from nictop.rules.outdated import marked, with_marks, without_mark
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
 from tests.support.lines import change, gone, inventory, link

@@ -9,7 +9,7 @@ import pytest
 
 from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
 from nictop.model.text.glyphs import Glyphs
-from nictop.probe.records import ChangeLine, Line, Outdated
+from nictop.probe.records import Address, ChangeLine, Line, Outdated, PciFunction
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.outdated import MAY_HAVE_CHANGED
 from nictop.tui.screens.dialogs.report import ReportDialog
@@ -220,3 +220,36 @@ async def test_a_finding_of_a_nic_that_came_back_says_itself_that_it_is_checked_
         assert result is not None and [one.outdated for one in result.findings] == [True, False]
         await screen.receive(inventory(replace(NIC, ifindex=7), other, time=6.0))
         await wait_until(screen, lambda: MAY_HAVE_CHANGED not in text(screen))
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_the_rows_and_layers_of_a_nic_in_doubt_have_no_tick_and_a_mark(
+    size: tuple[int, int],
+) -> None:
+    """Its values stay in sight: they are those of before the event."""
+    nic = replace(NIC, addresses=(Address("ipv4", "192.0.2.2", 24, "global", ()),))
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(nic, time=1.0), counters(1.0, {2: (0, 0)}))
+        await screen.show_diagnosis(Diagnosis((), (), hosts=(screen.nictop.hosts.chosen,)))
+        layers = [line for line in screen.drawn() if "address" in line and "│" in line]
+        assert any("address ✓" in line for line in layers), layers
+        await screen.receive(Line(outdated=ROUTE_EVENT))
+        assert "address ?" in text(screen) and "address ✓" not in text(screen)
+        screen.app.push_screen(LayerScreen(2, "", "address"))
+        await screen.settle()
+        assert "Not checked again yet: 192.0.2.2/24" in dialog_text(screen)
+        await screen.press("escape")
+        await screen.receive(inventory(nic, time=6.0))
+        await wait_until(screen, lambda: "address ✓" in text(screen))
+
+
+async def test_a_function_whose_netdev_has_gone_has_its_driver_in_doubt() -> None:
+    nic = replace(NIC, pci_address="0000:03:00.0")
+    function = PciFunction("0000:03:00.0", 0x020000, 0x8086, 0x10CA, None, None, 1, driver="igb")
+    line = inventory(nic, time=1.0)
+    assert line.inventory is not None
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), Line(inventory=replace(line.inventory, pci=(function,))))
+        await screen.receive(gone(2, "ens192", time=5.0))
+        rows = [row for row in screen.drawn() if "03:00.0" in row]
+        assert any("? igb" in row for row in rows), rows
