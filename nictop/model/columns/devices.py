@@ -422,8 +422,9 @@ _COLUMNS: tuple[Column[DeviceRow], ...] = (
 MAY_CHANGE_WITH_LINK = ("profile", "ip", "address", "master", "finding")
 """Keys of what may be of before an event about the link itself, here or in the overview. Its driver
 stays with it."""
-MAY_CHANGE = (*MAY_CHANGE_WITH_LINK, "driver", "mac")
-"""The same of any other event, or of a PCI function whose netdev came or went."""
+MAY_CHANGE = (*MAY_CHANGE_WITH_LINK, "driver")
+"""The same of any other event, or of a PCI function whose netdev came or went. A MAC address, which
+hardly ever changes, fills its column."""
 IN_DOUBT = "? "
 """Before a value that an event may have changed which no inventory has read."""
 

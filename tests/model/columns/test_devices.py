@@ -288,7 +288,7 @@ def test_what_an_event_may_have_changed_has_a_mark_until_it_is_read() -> None:
 def test_rows_do_not_move_because_of_the_mark() -> None:
     before = function_and_nics()
     marked = advance(before, Line(outdated=Outdated(5.0, "NetworkManager")))
-    for key in ("ip", "driver", "profile", "master", "mac"):
+    for key in ("ip", "driver", "profile", "master"):
         orders = [
             BY_KEY[key].sort_key(DeviceRow(row_of(one, "link:2"), one)) for one in (before, marked)
         ]
