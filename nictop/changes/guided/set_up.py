@@ -35,7 +35,7 @@ from nictop.rules.fixes.interrupt_managers import (
     exclusion_fix,
 )
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.sources import missing, reason_text
+from nictop.rules.sources import is_answer_late, missing, reason_text
 
 WAIT_HINT = "The commands depend on it, and appear here as soon as it has been read."
 UNKNOWN_HINT = "The commands depend on it: without it they could be wrong."
@@ -44,7 +44,12 @@ VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 
 
 class NotKnown(NictopError):
-    """A source on which the commands depend has not been read yet, or could not be read."""
+    """A source on which the commands depend has not been read yet, or could not be read.
+    `is_read_again`: the probe reads it again by itself."""
+
+    def __init__(self, message: str, hint: str = "", *, is_read_again: bool = False) -> None:
+        super().__init__(message, hint)
+        self.is_read_again = is_read_again
 
 
 def give_address(host: HostFacts, link: Link, request: AddressRequest) -> ChangeJob:
@@ -102,7 +107,7 @@ def require_read(host: HostFacts, link: Link) -> None:
     """Raises `NotKnown` for a link that only an event has made known."""
     if is_unread_link(link):
         what = f"{host.name} {link.name}: only name and state are known, its settings are"
-        raise NotKnown(f"{what} {NOT_READ_YET}", WAIT_HINT)
+        raise NotKnown(f"{what} {NOT_READ_YET}", WAIT_HINT, is_read_again=True)
 
 
 def require_sources(host: HostFacts, link: Link, *sources: str) -> None:
@@ -112,8 +117,12 @@ def require_sources(host: HostFacts, link: Link, *sources: str) -> None:
     for source in sources:
         for subject, why in missing(source, host, ""):
             if subject in ("", link.name):
-                hint = WAIT_HINT if why.detail == NOT_READ_YET else UNKNOWN_HINT
-                raise NotKnown(f"{host.name}: {reason_text(source, why)}", hint)
+                is_unread = why.detail == NOT_READ_YET
+                raise NotKnown(
+                    f"{host.name}: {reason_text(source, why)}",
+                    WAIT_HINT if is_unread else UNKNOWN_HINT,
+                    is_read_again=is_unread or is_answer_late(host.inventory, why),
+                )
 
 
 def use_queues(host: HostFacts, link: Link, queues: int) -> ChangeJob:
