@@ -147,17 +147,6 @@ def is_retried(inventory: Inventory, why: Unreadable) -> bool:
     return manager is not None and why in manager.unreadable.values()
 
 
-STOPPED = "is stopped"
-"""End of the reason where the process of a source was stopped (SIGSTOP): it does not answer later
-either."""
-
-
-def is_answer_late(inventory: Inventory, why: Unreadable) -> bool:
-    """The source may answer at the next attempt, which the probe makes soon: a slow one has not
-    failed."""
-    return is_retried(inventory, why) and not why.detail.endswith(STOPPED)
-
-
 def _of_host(area: str, host: HostFacts) -> Unreadable | None:
     unreadable = host.inventory.unreadable
     if area in unreadable:

@@ -15,6 +15,7 @@ from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.model.parts import is_answer_late
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot, is_unread_link
@@ -35,7 +36,7 @@ from nictop.rules.fixes.interrupt_managers import (
     exclusion_fix,
 )
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.sources import is_answer_late, missing, reason_text
+from nictop.rules.sources import missing, reason_text
 
 WAIT_HINT = "The commands depend on it, and appear here as soon as it has been read."
 UNKNOWN_HINT = "The commands depend on it: without it they could be wrong."
@@ -121,7 +122,7 @@ def require_sources(host: HostFacts, link: Link, *sources: str) -> None:
                 raise NotKnown(
                     f"{host.name}: {reason_text(source, why)}",
                     WAIT_HINT if is_unread else UNKNOWN_HINT,
-                    is_read_again=is_unread or is_answer_late(host.inventory, why),
+                    is_read_again=is_unread or is_answer_late(why),
                 )
 
 

@@ -19,11 +19,11 @@ from nictop.hosts.connect import connect
 from nictop.hosts.observe import HOSTS_TIMEOUT, INTERVAL_TOLERANCE
 from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import Host
+from nictop.model.parts import NO_ANSWER, STOPPED
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
-from nictop.rules.sources import STOPPED
 
 T = TypeVar("T")
 READ_AGAIN_SECONDS = 40.0
@@ -97,7 +97,8 @@ def _no_finding(diagnosis: Diagnosis, rule: str, name: str, *, is_alone: bool) -
     """Why a rule has no finding on a host."""
     for skipped in diagnosis.skipped:
         if skipped.rule == rule and skipped.reason:
-            is_read_again = skipped.is_retried and not skipped.reason.endswith(f"{STOPPED})")
+            is_read_again = skipped.is_retried and NO_ANSWER in skipped.reason
+            is_read_again = is_read_again and not skipped.reason.endswith(f"{STOPPED})")
             why = f"{rule} was skipped on {name}: {clean(skipped.reason)}"
             return NotKnown(why, is_read_again=is_read_again)
     hint = f"see nictop check {name}"
