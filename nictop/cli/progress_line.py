@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
+from nictop.model.parts import late_services
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
@@ -180,6 +181,9 @@ def _doing(session: HostSession, rates_seconds: float, now: float) -> str:
         then = f", then reading again (about {reading:.0f} s)" if is_long else ""
         quiet = f"; {session.old_text(now)}" if silence else ""
         return f"measuring, {measured:.0f} of {rates_seconds:g} s{quiet}{then}"
+    late = late_services(session.snapshot)
+    if late:
+        return f"measured; {late[0]} did not answer in time and is asked again"
     before = f" (took {reading:.0f} s before)" if is_long else ""
     waited = measured - rates_seconds + silence
     return f"measured; reading again what may have changed, {waited:.0f} s{before}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
+from nictop.model.parts import late_services
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.probe.light_dataclasses import dataclass, replace
@@ -45,6 +46,10 @@ late."""
 
 MAX_REFRESH_SECONDS = 20.0
 """How long that is waited for, on a usual host."""
+
+LATE_ANSWER_SECONDS = 15.0
+"""For which a service that did not answer in time is waited for, on a usual host: the probe asks it
+again after 5 s (`probe.inventory.scheduler.FIRST_REPEAT_SECONDS`)."""
 
 INTERVAL_TOLERANCE = 0.95
 """Share of the requested seconds that is sufficient: readings may be a little early, three still
@@ -102,6 +107,7 @@ async def observe(
     Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout`
     seconds more than the intervals it needs.
     """
+    await session.request(Request(events=True))  # the answer is to be true when it is given
     rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
     answer = asyncio.ensure_future(_complete(session, seconds, tuple(last)))
     begin = time.monotonic()
@@ -266,6 +272,8 @@ class _Freshness:
         self._received: float | None = None
         """Time of the counters that were known when `_inventory` was received, or came next."""
         self._requested: float | None = None
+        self._late_since: float | None = None
+        """Since when a service is waited for that did not answer in time."""
 
     def update(self, snapshot: Snapshot) -> None:
         if snapshot.inventory is not self._inventory:
@@ -276,6 +284,8 @@ class _Freshness:
     async def is_fresh(self, snapshot: Snapshot) -> bool:
         """False: a new inventory has been requested, and is waited for."""
         now = _time_of(snapshot) or 0.0
+        if self._waits_for_service(snapshot, now):
+            return False
         if self._requested is not None:
             limit = MAX_REFRESH_SECONDS * self._session.slowness.factor
             return self._is_new(snapshot) or now - self._requested > limit
@@ -286,6 +296,13 @@ class _Freshness:
         self._requested = now
         await self._session.request(Request(inventory=True))
         return False
+
+    def _waits_for_service(self, snapshot: Snapshot, now: float) -> bool:
+        if not late_services(snapshot):
+            return False
+        if self._late_since is None:
+            self._late_since = now
+        return now - self._late_since < LATE_ANSWER_SECONDS * self._session.slowness.factor
 
     def _is_new(self, snapshot: Snapshot) -> bool:
         """The inventory is the requested one, and complete."""

@@ -78,3 +78,28 @@ def newest_counters(link: Link, snapshot: Snapshot) -> tuple[int, ...] | None:
     if snapshot.counters is None:
         return link.counters
     return snapshot.counters.links.get(link.ifindex, link.counters)
+
+
+NO_ANSWER = " did not answer"
+"""Behind the name of a service in the reason why it was not read in time."""
+STOPPED = "is stopped"
+"""End of that reason if its process was stopped (SIGSTOP): it does not answer later either."""
+
+
+def late_services(snapshot: Snapshot) -> tuple[str, ...]:
+    """Names of those that did not answer in time, and that the probe asks again soon: a slow one
+    has not failed."""
+    if snapshot.inventory is None:
+        return ()
+    manager = snapshot.inventory.networkmanager
+    of_manager = () if manager is None else manager.unreadable.values()
+    names = []
+    for why in (*snapshot.inventory.unreadable.values(), *of_manager):
+        if is_answer_late(why):
+            names.append(why.detail.partition(NO_ANSWER)[0].partition(" (")[0])
+    return tuple(dict.fromkeys(names))
+
+
+def is_answer_late(why: Unreadable) -> bool:
+    is_unanswered = why.reason == "failed" and NO_ANSWER in why.detail
+    return is_unanswered and not why.detail.endswith(STOPPED)

@@ -154,6 +154,9 @@ class Snapshot:
     event: Outdated | None = None
     """The newest change by nictop, or the newest event after which the host could not be read at
     once."""
+    other_event: Outdated | None = None
+    """The same of those that are not of a link: they may be about everything, and an event of a
+    link that came later does not hide them."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
     agents: AgentsTold = field(default_factory=dict)
@@ -164,9 +167,12 @@ class Snapshot:
     def unread_event(self) -> Outdated | None:
         """The event that is newer than the inventory, whose values may be those of before; None:
         there was none."""
-        if self.inventory is None or self.event is None:
+        if self.inventory is None:
             return None
-        return self.event if self.inventory.time < self.event.time else None
+        for event in (self.other_event, self.event):
+            if event is not None and self.inventory.time < event.time:
+                return event
+        return None
 
     @cached_property
     def configuration(self) -> LinkConfiguration | None:
@@ -369,14 +375,17 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
 
 
 def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
-    """The newest event: lines of the executor and of the inventories come from two processes. One
-    of a link does not hide another one that is not read yet, which may be about everything."""
-    if snapshot.event is not None and event.time < snapshot.event.time:
-        return snapshot
-    unread = snapshot.unread_event
-    if unread is not None and unread.source != "link" and event.source == "link":
-        event = replace(unread, time=event.time)
-    return _with_same_inventory(snapshot, replace(snapshot, event=event))
+    """The newest events: lines of the executor and of the inventories come from two processes, and
+    what did not come from a link is told some time after it."""
+    newest = later_event(snapshot.event, event)
+    other = snapshot.other_event
+    if event.source != "link":
+        other = later_event(other, event)
+    return _with_same_inventory(snapshot, replace(snapshot, event=newest, other_event=other))
+
+
+def later_event(known: Outdated | None, event: Outdated) -> Outdated:
+    return event if known is None or event.time >= known.time else known
 
 
 def _with_counters(snapshot: Snapshot, new: Counters) -> Snapshot:

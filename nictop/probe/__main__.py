@@ -248,6 +248,8 @@ class Probe:
             self._send("pong", {"sequence": request["ping"], "monotonic": now})
         if "recheck" in request:
             self._inventories.set_recheck(request["recheck"], now)
+        if "events" in request:
+            self._inventories.set_events_at_once(request["events"])
         if request.get("inventory"):
             self._inventories.request("request", now, forced=True)
         if "traffic" in request:

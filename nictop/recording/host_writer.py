@@ -11,7 +11,7 @@ import math
 
 import msgspec
 
-from nictop.model.snapshot import CHANGING
+from nictop.model.snapshot import CHANGING, later_event
 from nictop.probe.light_dataclasses import dataclass, field_mapping
 from nictop.probe.records import Line, Outdated, Request
 from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
@@ -64,8 +64,8 @@ class HostState:
         self._hello: bytes | None = None
         self._inventory: bytes | None = None
         self._changes: dict[int, tuple[float, bytes]] = {}
-        self._event: Outdated | None = None
-        """The newest event since the inventory, or change by nictop."""
+        self._events: dict[bool, Outdated] = {}
+        """Whether it is of a link → the newest event since the inventory, or change by nictop."""
         self._trouble: bytes | None = None
         """The newest trouble of the probe since then."""
         self._clock: bytes | None = None
@@ -101,7 +101,7 @@ class HostState:
         """After another boot nothing of before is known."""
         if boot_id != self._boot_id:
             self._inventory, self._clock, self._changes = None, None, {}
-            self._event, self._trouble = None, None
+            self._events, self._trouble = {}, None
         self._boot_id = boot_id
 
     def _forget_before(self, taken: float) -> None:
@@ -109,26 +109,23 @@ class HostState:
         self._changes = {
             link: change for link, change in self._changes.items() if change[0] > taken
         }
-        if self._event is not None and self._event.time <= taken:
-            self._event = None
+        self._events = {kind: event for kind, event in self._events.items() if event.time > taken}
         self._trouble = None
 
     def _note_event(self, event: Outdated) -> None:
-        if self._event is None or event.time >= self._event.time:
-            self._event = event
+        is_of_link = event.source == "link"
+        self._events[is_of_link] = later_event(self._events.get(is_of_link), event)
 
     def entries(self, time: float) -> list[RecordEntry]:
         """The entries of a key frame; the hello comes first, as in the output of a probe."""
         changes = sorted(self._changes.values())
-        event = None
-        if self._event is not None:
-            event = _encoder.encode({"outdated": self._event})
+        events = [_encoder.encode({"outdated": event}) for event in self._events.values()]
         entries_by_kind: list[tuple[Kind, bytes | None]] = [
             ("host", self.name.encode()),
             ("line", self._hello),
             ("line", self._inventory),
             *(("line", text) for _, text in changes),
-            ("line", event),
+            *(("line", text) for text in events),
             ("line", self._trouble),
             ("line", self._clock),
             ("state", self._state),

@@ -44,10 +44,13 @@ def is_subject_gone(finding: Finding, snapshot: Snapshot) -> bool:
     is resolved."""
     if snapshot.inventory is None:
         return False
+    unread = snapshot.inventory.unreadable
     if finding.ifindex is not None:
+        if "links" in unread:
+            return False
         names = (link.name for link in snapshot.links.values())
         return finding.ifindex not in snapshot.links and finding.subject not in names
-    if not PCI_ADDRESS.fullmatch(finding.subject):
+    if not PCI_ADDRESS.fullmatch(finding.subject) or "pci" in unread:
         return False
     return all(function.address != finding.subject for function in snapshot.pci)
 

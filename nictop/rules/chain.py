@@ -8,13 +8,14 @@ Reads nothing; takes the newest snapshot and the findings about the NIC.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from nictop.model.chain import STEPS, ChainState, Step, StepFacts, nic_steps, steps_of_nics
 from nictop.model.devices.tree import Row
+from nictop.model.doubts import doubts_of
 from nictop.model.facts import is_virtual
 from nictop.model.parts import rates_of_links
 from nictop.model.per_inventory import PerInventory
@@ -49,6 +50,9 @@ def _no_chains(inventory: Inventory) -> KnownChains:
 
 
 _chains = PerInventory(_no_chains)
+KNOWN_BY_EVENTS: frozenset[Step] = frozenset(("name", "link", "load"))
+"""What the events of a netdev tell themselves, and its readings."""
+ALL_STEPS: frozenset[Step] = frozenset(get_args(Step))
 MAX_CACHED_STEPS = 2048
 """Those of 200 NICs, of all hosts."""
 _step_without_finding = lru_cache(MAX_CACHED_STEPS)(ChainStep)
@@ -76,15 +80,16 @@ def nic_chain(
     is_checked: bool,
 ) -> tuple[ChainStep, ...]:
     """`findings`: those about the NIC and its function. `is_checked`: the checks have run on this
-    inventory; before, nothing has passed. Made anew only when something of that is new: counters
-    come every second."""
+    inventory; before, nothing has passed, nor while it is read again after an event that may have
+    changed the NIC. Made anew only when something of that is new: counters come every second."""
     findings = tuple(findings)
     inventory = snapshot.inventory
     if inventory is None:
         return _made_chain(link, pci, snapshot, findings, is_checked=is_checked)
     known_chains = _chains(inventory)
     has_rates = link is not None and link.ifindex in rates_of_links(snapshot)
-    made_of = (link, pci, snapshot.links, snapshot.listened, has_rates, is_checked, *findings)
+    of_host = (snapshot.links, snapshot.listened, doubts_of(snapshot))
+    made_of = (link, pci, *of_host, has_rates, is_checked, *findings)
     key = (id(link), id(pci))
     known = known_chains.get(key)
     if known is not None and len(known[0]) == len(made_of) and all(map(is_, known[0], made_of)):
@@ -119,9 +124,24 @@ def nic_chains(
         if nic.link is None or is_virtual(nic.link) or is_unread_link(nic.link):
             chain = _made_chain(nic.link, nic.pci, snapshot, nic.findings, is_checked=is_checked)
         else:
-            chain = _chain_of(STEPS, next(read_of_plain), nic.findings, is_checked=is_checked)
+            sure = _sure_steps(nic.link, nic.pci, snapshot, is_checked=is_checked)
+            chain = _chain_of(STEPS, next(read_of_plain), nic.findings, sure)
         chains.append(chain)
     return chains
+
+
+def _sure_steps(
+    link: Link | None, pci: PciFunction | None, snapshot: Snapshot, *, is_checked: bool
+) -> Collection[Step]:
+    """Those that may pass: an event that no inventory has read may have changed the others."""
+    if not is_checked:
+        return ()
+    doubts = doubts_of(snapshot)
+    if doubts is None:
+        return ALL_STEPS
+    if link is not None:
+        return KNOWN_BY_EVENTS if doubts.concern_link(link) else ALL_STEPS
+    return () if pci is not None and doubts.concern_function(pci) else ALL_STEPS
 
 
 def _made_chain(
@@ -133,17 +153,17 @@ def _made_chain(
     is_checked: bool,
 ) -> tuple[ChainStep, ...]:
     read = _steps(link, pci, snapshot)
-    return _chain_of(tuple(read), read.values(), findings, is_checked=is_checked)
+    sure = _sure_steps(link, pci, snapshot, is_checked=is_checked)
+    return _chain_of(tuple(read), read.values(), findings, sure)
 
 
 def _chain_of(
     steps: tuple[Step, ...],
     read: Iterable[StepFacts],
     findings: Sequence[Finding],
-    *,
-    is_checked: bool,
+    sure: Collection[Step],
 ) -> tuple[ChainStep, ...]:
-    """`read`: of each of `steps`."""
+    """`read`: of each of `steps`. `sure`: see `_sure_steps`."""
     by_step = _by_step(findings, steps) if findings else {}
     chain: list[ChainStep] = []
     is_broken = False
@@ -154,7 +174,7 @@ def _chain_of(
             chain.append(_step_with_finding(step, facts, own))
         elif is_broken and state != "passed" and step != "load":
             chain.append(_step_without_finding(step, "waits", ""))
-        elif state == "passed" and not is_checked:
+        elif state == "passed" and step not in sure:
             chain.append(_step_without_finding(step, "unknown", facts[1]))
         elif own:
             chain.append(ChainStep(step, state, facts[1], own))

@@ -219,8 +219,9 @@ class _Run:
         self._fatal = False
         """Another process would end the same way."""
         self.interval = settings.interval or 1.0
-        if settings.watch or settings.machine or settings.recheck or settings.connections:
-            self.send(replace(settings, interval=None))
+        requested = replace(settings, interval=None)
+        if requested != Request():
+            self.send(requested)
         self._silence_timeout = silence_timeout
         self._reason = ""
         self._is_silent = False

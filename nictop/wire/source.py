@@ -67,7 +67,7 @@ class RunsPrograms(Protocol):
         """What it prints; "" if it fails or takes longer, or if there is no connection."""
 
 
-LASTING_FIELDS = ("interval", "watch", "machine", "recheck", "connections")
+LASTING_FIELDS = ("interval", "watch", "machine", "recheck", "events", "connections")
 """Of a request: they stay in force until another one changes them."""
 
 

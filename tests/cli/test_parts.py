@@ -6,10 +6,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
+from nictop.cli.progress_line import waiting_text
 from nictop.hosts.observe import observe
 from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
-from nictop.probe.records import Line, LinkChange, Outdated, Request
+from nictop.probe.records import Inventory, Line, LinkChange, Outdated, Request, Unreadable
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
@@ -36,7 +37,8 @@ async def test_observation_ends_with_the_complete_inventory_and_counts_from_its_
     )
     while not source.is_drained:  # noqa: ASYNC110  a source of a test tells nobody
         await asyncio.sleep(0)
-    assert not look.done() and len(source.requests) == 1 and source.requests[0].watch
+    watched = [one for one in source.requests if one.watch]
+    assert not look.done() and len(watched) == 1
     source.send(Line(inventory=whole))
     snapshot, window = await look
     assert snapshot.inventory == whole
@@ -108,6 +110,48 @@ async def test_an_event_while_the_inventory_was_read_is_in_the_answer() -> None:
     source.send(Line(inventory=later), reading(6))
     snapshot, _ = await look
     assert snapshot.inventory == later and snapshot.unread_event is None
+
+
+def late_inventory(why: str) -> Inventory:
+    reason = Unreadable("failed", f"NetworkManager did not answer: {why}")
+    return dataclasses.replace(inventory(), unreadable={"networkmanager": reason})
+
+
+async def test_a_manager_that_is_slow_to_answer_is_waited_for() -> None:
+    """The probe asks it again some seconds later; until then it has not failed."""
+    source = ScriptedSource()
+    session = session_of(source, watch_devices=True)
+    look = asyncio.ensure_future(observe(session, interval=60.0, seconds=2.0))
+    late = late_inventory("no reply within 2 s")
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=late))
+    source.send(*map(reading, range(1, 5)))
+    while not source.is_drained:  # noqa: ASYNC110  a source of a test tells nobody
+        await asyncio.sleep(0)
+    told = waiting_text([session], 2.0, 0.0)
+    assert "NetworkManager did not answer in time and is asked again" in told
+    later = dataclasses.replace(inventory(), time=106.0)
+    source.send(Line(inventory=later), reading(6))
+    assert (await look)[0].inventory == later
+
+
+async def test_a_manager_that_is_stopped_is_not_waited_for() -> None:
+    source = ScriptedSource()
+    late = late_inventory("its process 812 is stopped")
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=late))
+    source.send(*map(reading, range(1, 5)))
+    look = observe(session_of(source, watch_devices=True), interval=60.0, seconds=2.0)
+    assert (await look)[0].inventory == late
+
+
+async def test_a_manager_that_never_answers_is_not_waited_for_without_end() -> None:
+    source = ScriptedSource()
+    look = asyncio.ensure_future(
+        observe(session_of(source, watch_devices=True), interval=60.0, seconds=2.0)
+    )
+    late = late_inventory("no reply within 2 s")
+    source.send(SourceState("live"), Line(hello=HELLO), Line(inventory=late))
+    source.send(*map(reading, range(1, 60)))
+    assert (await look)[0].inventory == late
 
 
 async def test_a_short_watch_needs_one_inventory() -> None:

@@ -202,6 +202,7 @@ def test_a_host_that_was_changed_is_so_in_a_recording_begun_afterwards(
         ("a", hello(), 1000.0),
         ("a", inventory(link(2, "ens192"), time=1001.0), 1001.0),
         ("a", told, 1005.0),
+        ("a", Line(outdated=Outdated(1006.0, "link")), 1006.0),  # which does not hide the other
         *(("a", counters(time, {2: (0, 0)}), time) for time in (1400.0, 1401.0)),
         ("a", newer, 1800.0),
         *(("a", counters(time, {2: (0, 0)}), time) for time in (2200.0, 2201.0)),

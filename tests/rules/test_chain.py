@@ -14,10 +14,12 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import (
     Address,
     DefaultRoute,
+    EventSource,
     Line,
     Link,
     LinkChange,
     Neighbour,
+    Outdated,
     PcieLink,
     Routing,
     Unreadable,
@@ -35,7 +37,7 @@ from nictop.rules.chain import (
 )
 from tests.model.hosts import make_pci
 from tests.support.findings import finding
-from tests.support.lines import counters, hello, inventory, link
+from tests.support.lines import change, counters, hello, inventory, link
 from tests.support.rule_cases import CASES_DIRECTORY, base, host_facts
 from tests.support.stages import recorded_hosts
 
@@ -124,6 +126,35 @@ def test_before_the_checks_nothing_has_passed() -> None:
     snapshot = snapshot_of(replace(NIC, addresses=(ADDRESS,)))
     chain = nic_chain(NIC, None, snapshot, (), is_checked=False)
     assert "passed" not in {step.state for step in chain}
+
+
+@pytest.mark.parametrize("source", ["link", "NetworkManager"])
+def test_what_is_read_again_after_an_event_has_not_passed(source: EventSource) -> None:
+    """The values stay in sight; a tick would say that they are of now."""
+    nic = replace(NIC, addresses=(ADDRESS,))
+    before = snapshot_of(nic)
+    event = Line(outdated=Outdated(5.0, source))
+    doubtful = advance(before, event)
+    chains = (
+        nic_chain(nic, None, doubtful, (), is_checked=True),
+        *nic_chains([Nic(nic, None, ())], doubtful, is_checked=True),
+    )
+    for chain in chains:
+        steps = {step.step: step for step in chain}
+        assert (steps["address"].state, steps["address"].text) == ("unknown", "192.0.2.9/24")
+        assert steps["link"].state == "passed", "events tell that themselves"
+    read = advance(doubtful, inventory(nic, time=6.0))
+    again = {step.step: step for step in nic_chain(nic, None, read, (), is_checked=True)}
+    assert again["address"].state == "passed"
+
+
+def test_an_event_of_another_nic_leaves_what_has_passed() -> None:
+    nic, other = replace(NIC, addresses=(ADDRESS,)), link(3, "ens256", bus="pci")
+    before = advance(snapshot_of(nic), inventory(nic, other, time=2.0))
+    lost = advance(before, change(3, "ens256", carrier=False, time=5.0))
+    assert lost.unread_event is not None
+    chain = {step.step: step for step in nic_chain(nic, None, lost, (), is_checked=True)}
+    assert chain["address"].state == "passed"
 
 
 def test_the_finding_of_a_step_is_its_mark() -> None:

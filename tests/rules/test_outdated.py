@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
-from nictop.model.snapshot import Snapshot, advance
+from nictop.model.doubts import Doubts
+from nictop.model.snapshot import Snapshot, advance, outdated_text
 from nictop.probe.records import Line, Outdated
+from nictop.report.findings.check import check_json, check_text
 from nictop.rules import Diagnosis, Finding, HostFacts, diagnose
-from nictop.rules.outdated import Doubts, marked, with_marks, without_mark
+from nictop.rules.outdated import marked, with_marks, without_mark
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
 from tests.support.lines import change, gone, inventory, link
@@ -18,6 +21,7 @@ BOND = link(5, "bond0", kind="bond")
 PORT = link(6, "ens256", bus="pci", master=5)
 LOST = change(2, "ens192", carrier=False, time=9.0)
 RULE = "vf_has_no_carrier"
+OF_MANAGER = "profile_was_changed_and_not_applied"
 MARK = "may have changed: "
 
 
@@ -54,6 +58,12 @@ def test_any_other_event_may_be_about_everything_until_the_next_inventory() -> N
     event = Line(outdated=Outdated(9.0, "NetworkManager"))
     assert len(doubted(host(event))) == 7
     assert len(doubted(host(event, change(2, "ens192", carrier=False, time=9.5)))) == 7
+    told_late = (change(2, "ens192", carrier=False, time=9.5), event)
+    assert len(doubted(host(*told_late))) == 7, "the probe tells it some time later"
+    assert outdated_text(host(*told_late)) == "read before an event (NetworkManager)"
+    between = inventory(NIC, OTHER, BOND, PORT, time=9.2)
+    assert outdated_text(host(*told_late, between)) == "read before an event (link)"
+    assert doubted(host(*told_late, between)) == doubted(host(LOST))
     read = inventory(NIC, OTHER, time=10.0)
     assert doubted(host(event, read)) == []
     assert not Doubts(host(event, read)).exist
@@ -97,3 +107,28 @@ def test_what_is_found_because_of_the_event_is_known_now() -> None:
     lost = advance(read, change(nic.ifindex, nic.name, carrier=False, time=1e6))
     assert lost.unread_event is not None
     assert diagnosed(lost) == found
+
+
+def test_a_printed_check_says_it_of_what_rests_on_the_manager() -> None:
+    """The carrier is lost at once; that NetworkManager has followed is told some time later."""
+    snapshot = Snapshot.empty("vm1")
+    for line in lines_of_case("profiles", OF_MANAGER):
+        snapshot = advance(snapshot, line)
+    assert snapshot.inventory is not None
+    found = diagnose([HostFacts(snapshot)]).findings
+    about = next(one for one in found if one.rule == OF_MANAGER)
+    others = [link for link in snapshot.links.values() if link.ifindex != about.ifindex]
+    for line in (
+        change(others[0].ifindex, others[0].name, carrier=False, time=1e6),
+        Line(outdated=Outdated(1e6 - 1.0, "NetworkManager")),
+    ):
+        snapshot = advance(snapshot, line)
+    hosts = [HostFacts(snapshot)]
+    result = diagnose(hosts)
+    again = next(one for one in result.findings if one.rule == OF_MANAGER)
+    assert again.outdated and again.title.startswith(MARK)
+    words = "read before an event (NetworkManager)"
+    assert words in check_text(hosts, result, 100)
+    document = json.loads(check_json(hosts, result))
+    assert document["hosts"][0]["outdated"] == words
+    assert document["hosts"][0]["before_change"] is True

@@ -15,6 +15,7 @@ from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.model.parts import is_answer_late
 from nictop.model.queues.counts import max_queues_of_each_direction, receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot, is_unread_link
@@ -44,7 +45,12 @@ VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 
 
 class NotKnown(NictopError):
-    """A source on which the commands depend has not been read yet, or could not be read."""
+    """A source on which the commands depend has not been read yet, or could not be read.
+    `is_read_again`: the probe reads it again by itself."""
+
+    def __init__(self, message: str, hint: str = "", *, is_read_again: bool = False) -> None:
+        super().__init__(message, hint)
+        self.is_read_again = is_read_again
 
 
 def give_address(host: HostFacts, link: Link, request: AddressRequest) -> ChangeJob:
@@ -102,7 +108,7 @@ def require_read(host: HostFacts, link: Link) -> None:
     """Raises `NotKnown` for a link that only an event has made known."""
     if is_unread_link(link):
         what = f"{host.name} {link.name}: only name and state are known, its settings are"
-        raise NotKnown(f"{what} {NOT_READ_YET}", WAIT_HINT)
+        raise NotKnown(f"{what} {NOT_READ_YET}", WAIT_HINT, is_read_again=True)
 
 
 def require_sources(host: HostFacts, link: Link, *sources: str) -> None:
@@ -112,8 +118,12 @@ def require_sources(host: HostFacts, link: Link, *sources: str) -> None:
     for source in sources:
         for subject, why in missing(source, host, ""):
             if subject in ("", link.name):
-                hint = WAIT_HINT if why.detail == NOT_READ_YET else UNKNOWN_HINT
-                raise NotKnown(f"{host.name}: {reason_text(source, why)}", hint)
+                is_unread = why.detail == NOT_READ_YET
+                raise NotKnown(
+                    f"{host.name}: {reason_text(source, why)}",
+                    WAIT_HINT if is_unread else UNKNOWN_HINT,
+                    is_read_again=is_unread or is_answer_late(why),
+                )
 
 
 def use_queues(host: HostFacts, link: Link, queues: int) -> ChangeJob:

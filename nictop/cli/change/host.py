@@ -6,19 +6,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
+from time import monotonic
+from typing import TypeVar
 
 from nictop.changes.finding_watch import diagnose_tracked, host_orders
+from nictop.changes.guided.set_up import NotKnown
+from nictop.cli.output import print_status
 from nictop.cli.progress_line import waiting_line
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.connect import connect
 from nictop.hosts.observe import HOSTS_TIMEOUT, INTERVAL_TOLERANCE
 from nictop.hosts.session import HostSession, running
 from nictop.hosts.specification import Host
+from nictop.model.parts import NO_ANSWER, STOPPED
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
 
+T = TypeVar("T")
+READ_AGAIN_SECONDS = 40.0
+"""For which a source that did not answer in time is waited for, on a usual host: the probe makes
+three more attempts in that time (`probe.inventory.scheduler.FIRST_REPEAT_SECONDS`)."""
 RATES_SECONDS = 3.0
 """Of rates that are waited for, as in ``nictop check``."""
 
@@ -87,11 +97,41 @@ def _no_finding(diagnosis: Diagnosis, rule: str, name: str, *, is_alone: bool) -
     """Why a rule has no finding on a host."""
     for skipped in diagnosis.skipped:
         if skipped.rule == rule and skipped.reason:
-            return NictopError(f"{rule} was skipped on {name}: {clean(skipped.reason)}")
+            is_read_again = skipped.is_retried and NO_ANSWER in skipped.reason
+            is_read_again = is_read_again and not skipped.reason.endswith(f"{STOPPED})")
+            why = f"{rule} was skipped on {name}: {clean(skipped.reason)}"
+            return NotKnown(why, is_read_again=is_read_again)
     hint = f"see nictop check {name}"
     if RULES[rule].compares_hosts and is_alone:
         hint = "this rule compares hosts: add others with --with HOST"
     return NictopError(f"{rule} has no finding on {name}", hint)
+
+
+async def when_known(session: HostSession, make: Callable[[], T]) -> T:
+    """The result of `make` about the host, again for each new inventory while that lacks a source
+    that is read again by itself: one that is slow has not failed. Raises NictopError."""
+    begin = monotonic()
+    while True:
+        inventory = session.snapshot.inventory
+        try:
+            return make()
+        except NotKnown as error:
+            if not error.is_read_again:
+                raise
+            reason = error
+        waited = monotonic() - begin
+        limit = READ_AGAIN_SECONDS * session.slowness.factor
+        print_status(f"{reason.message}; it is read again, for up to {limit - waited:.0f} s")
+        has_new = partial(_has_other_inventory, session, inventory)
+        if not await session.until(has_new, max(0.0, limit - waited)):
+            why = f"{reason.message}; tried again for {limit:.0f} s"
+            raise NictopError(why, reason.hint)
+        if session.is_unreachable:
+            raise reason
+
+
+def _has_other_inventory(session: HostSession, before: Inventory | None) -> bool:
+    return session.is_unreachable or session.snapshot.inventory is not before
 
 
 @asynccontextmanager
@@ -132,8 +172,13 @@ async def wait_until_read(session: HostSession, enough: Enough) -> None:
         judged = snapshot.inventory
         return judged is not None and enough(session.facts)
 
+    begin, limit = monotonic(), HOSTS_TIMEOUT
     async with waiting_line((session,), RATES_SECONDS):
-        in_time = await session.until(lambda: session.is_unreachable or is_read(), HOSTS_TIMEOUT)
+        in_time = False
+        while not in_time and monotonic() < begin + limit:
+            rest = begin + limit - monotonic()
+            in_time = await session.until(lambda: session.is_unreachable or is_read(), rest)
+            limit = HOSTS_TIMEOUT * session.slowness.factor
     if session.is_unreachable or not in_time:
-        why = clean(session.snapshot.message) or f"no complete answer within {HOSTS_TIMEOUT:g} s"
+        why = clean(session.snapshot.message) or f"no complete answer within {limit:g} s"
         raise HostUnreachable(f"{clean(session.name)}: {why}")

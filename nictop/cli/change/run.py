@@ -26,7 +26,14 @@ from nictop.changes.session import ChangeSession
 from nictop.changes.wording import unfilled_plan_lines
 from nictop.cli import output
 from nictop.cli.change.dialog import ChangeDialog
-from nictop.cli.change.host import always, connected_host, never, one_finding, without_rates
+from nictop.cli.change.host import (
+    always,
+    connected_host,
+    never,
+    one_finding,
+    when_known,
+    without_rates,
+)
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
@@ -58,7 +65,9 @@ async def _run_fix(
         entering = [connected_host(options, host, allow_changes=allowed, enough=enough)]
         entering += [connected_host(options, other, allow_changes=False) for other in beside]
         session, *others = [await stack.enter_async_context(context) for context in entering]
-        finding = one_finding(session, others, options.rule, options.subject)
+        finding = await when_known(
+            session, lambda: one_finding(session, others, options.rule, options.subject)
+        )
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)
         if options.script:
             if chosen.actions is not None:
@@ -171,7 +180,9 @@ async def _run_setup(
             connected_host(options, other, allow_changes=False, enough=always) for other in beside
         ]
         session, *others = [await stack.enter_async_context(context) for context in entering]
-        job = job_of(options, session.facts, [other.facts for other in others])
+        job = await when_known(
+            session, lambda: job_of(options, session.facts, [other.facts for other in others])
+        )
         actions = actions_of(job.fix)
         if options.script:
             return output.write(_setup_script(job, actions))

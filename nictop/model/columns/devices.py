@@ -10,15 +10,16 @@ import ipaddress
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from nictop.model.columns.column import Column, SortKey, Value, fit_columns
+from nictop.model.columns.column import Column, RowT, SortKey, Value, fit_columns
 from nictop.model.devices.bonds import port_text
 from nictop.model.devices.links import reported_speed
 from nictop.model.devices.ports import wire_rates
 from nictop.model.devices.tree import Row
+from nictop.model.doubts import doubts_of
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS, driver_text, pcie_text
 from nictop.model.facts.links import link_name
 from nictop.model.facts.summary import ranked_addresses
-from nictop.model.managers.link_managers import profile_name
+from nictop.model.managers.link_managers import NOT_READ, profile_name
 from nictop.model.parts import newest_counters
 from nictop.model.rates.links import LinkRates, VfRates, sum_known
 from nictop.model.snapshot import Snapshot
@@ -213,8 +214,9 @@ def _link_state(shown: DeviceRow) -> Value:
         return f"{mark} down"
     if mark == NO_CARRIER:  # a speed would be that of before
         return mark
+    doubts = doubts_of(shown.snapshot)
     speed = reported_speed(row.link)
-    if speed is not None:
+    if speed is not None and (doubts is None or not doubts.concern_speed(row.link)):
         return f"{mark} {units.link_speed(speed)}"
     if is_virtual(row.link):
         return mark
@@ -363,7 +365,7 @@ def _bad(shown: DeviceRow, value: Value) -> Tone:
     return _rate_tone(shown, value)
 
 
-COLUMNS: tuple[Column[DeviceRow], ...] = (
+_COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank,
         source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET); of "
                "a VF: its link "
@@ -417,6 +419,51 @@ COLUMNS: tuple[Column[DeviceRow], ...] = (
         source="MAC address (IFLA_ADDRESS); of a VF: set by its PF (IFLA_VF_MAC)"),
 )  # fmt: skip
 
+MAY_CHANGE_WITH_LINK = ("profile", "ip", "address", "master", "finding")
+"""Keys of what may be of before an event about the link itself, here or in the overview. Its driver
+stays with it."""
+MAY_CHANGE = (*MAY_CHANGE_WITH_LINK, "driver")
+"""The same of any other event, or of a PCI function whose netdev came or went. A MAC address, which
+hardly ever changes, fills its column."""
+IN_DOUBT = "? "
+"""Before a value that an event may have changed which no inventory has read."""
+
+
+def with_doubts(column: Column[RowT], is_doubtful: Callable[[str, RowT], bool]) -> Column[RowT]:
+    """With that mark where `is_doubtful` is true of its key and the row. Rows do not move because
+    of it."""
+
+    def value(row: RowT) -> Value:
+        known = column.value(row)
+        text, _ = column.cell(row)
+        if text in ("", NOT_READ, units.UNKNOWN) or not is_doubtful(column.key, row):
+            return known
+        return IN_DOUBT + text, "dim"
+
+    return replace(column, value=value, rank=column.sort_key)
+
+
+def _is_doubtful(key: str, shown: DeviceRow) -> bool:
+    link, pci = shown.row.link, shown.row.pci
+    if link is not None:
+        return is_doubtful_of_link(key, link, shown.snapshot)
+    doubts = doubts_of(shown.snapshot)
+    if doubts is None:
+        return False
+    return doubts.about_all if pci is None else doubts.concern_function(pci)
+
+
+def is_doubtful_of_link(key: str, link: Link, snapshot: Snapshot) -> bool:
+    """One of `MAY_CHANGE` of a netdev."""
+    doubts = doubts_of(snapshot)
+    if doubts is None:
+        return False
+    return doubts.about_all or (key in MAY_CHANGE_WITH_LINK and doubts.concern_link(link))
+
+
+COLUMNS = tuple(
+    with_doubts(column, _is_doubtful) if column.key in MAY_CHANGE else column for column in _COLUMNS
+)
 COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 READING_COLUMNS = frozenset(
     ("rx", "tx", "rx_packets", "tx_packets", "drops", "drops_rate", "missed", "errors")

@@ -9,9 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
-from nictop.model.columns.devices import address_rank, link_rank, master_text
+from nictop.model.columns.devices import (
+    MAY_CHANGE,
+    address_rank,
+    is_doubtful_of_link,
+    link_rank,
+    master_text,
+    with_doubts,
+)
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
+from nictop.model.doubts import doubts_of
 from nictop.model.text import units
 from nictop.model.text.words import Tone, mtu_of, state_mark, state_text, warn_if
 from nictop.probe.light_dataclasses import replace
@@ -50,7 +58,8 @@ def _link_state(row: NicRow) -> Value:
     if row.is_stale:
         return "stale"  # how long is in another column, for which a narrow screen has no room
     mark = state_mark(row.link)
-    if row.speed is None:
+    doubts = doubts_of(row.snapshot)
+    if row.speed is None or (doubts is not None and doubts.concern_speed(row.link)):
         return mark
     return f"{mark} {units.link_speed(row.speed)}"
 
@@ -213,7 +222,17 @@ def _dimmed(column: Column[NicRow]) -> Column[NicRow]:
     return replace(column, tone=tone)
 
 
-COLUMNS = tuple(_dimmed(column) for column in _COLUMNS)
+def _is_doubtful(key: str, row: NicRow) -> bool:
+    if row.link is None:
+        return False
+    return is_doubtful_of_link(key, row.link, row.snapshot)
+
+
+def _with_doubts(column: Column[NicRow]) -> Column[NicRow]:
+    return with_doubts(column, _is_doubtful) if column.key in MAY_CHANGE else column
+
+
+COLUMNS = tuple(_dimmed(_with_doubts(column)) for column in _COLUMNS)
 COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 
 

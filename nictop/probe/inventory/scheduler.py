@@ -75,7 +75,8 @@ class InventoryScheduler:
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
         self._debouncer = Debouncer()
-        self._unread = UnreadEvent()
+        self._unread = UnreadEvents()
+        self._event_delay = OUTDATED_AFTER_SECONDS
         self._events: Events | None = None
         self._signals: NetworkManagerSignals | None = None
         self._repeat_after = FIRST_REPEAT_SECONDS
@@ -113,6 +114,10 @@ class InventoryScheduler:
             self._rescan_by(now + RECHECK_SECONDS)
         self._rechecking = wanted
 
+    def set_events_at_once(self, wanted: bool) -> None:
+        """Report an event that is not read yet at once from now on, or after some time again."""
+        self._event_delay = 0.0 if wanted else OUTDATED_AFTER_SECONDS
+
     def _rescan_by(self, deadline: float) -> None:
         """Take the next inventory without event at `deadline` at the latest."""
         rescan = self._debouncer.rescan
@@ -140,7 +145,7 @@ class InventoryScheduler:
             self._finish()
         if now >= self._next_poll:
             self._poll_changes(now)
-        self._report_unread_event(now, OUTDATED_AFTER_SECONDS)
+        self._report_unread_events(now, self._event_delay)
         if (
             self._signals is not None
             and self._signals.retry_at is not None
@@ -152,8 +157,8 @@ class InventoryScheduler:
         """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is
         set."""
         times = []
-        if self._unread.due is not None:
-            times.append(self._unread.due)
+        if self._unread.first_untold is not None:
+            times.append(self._unread.first_untold + self._event_delay)
         if self._signals is not None and self._signals.retry_at is not None:
             times.append(self._signals.retry_at)
         if self._rechecking:
@@ -202,8 +207,9 @@ class InventoryScheduler:
         cpu_seconds = self._child.cpu_seconds
         self._debouncer.finished(now, duration, cpu_seconds)
         self._unread.end_reading(failed=bool(problem))
-        if duration >= SLOW_INVENTORY_SECONDS or self._unread.is_told:
-            self._report_unread_event(now, 0.0)
+        is_told = self._unread.waiting is not None and self._unread.waiting.is_told
+        if duration >= SLOW_INVENTORY_SECONDS or is_told:
+            self._report_unread_events(now, 0.0)
         if problem:
             self._send_trouble(problem, "inventory")
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
@@ -214,16 +220,16 @@ class InventoryScheduler:
             self._rescan_by(now + pause)
         self.complete = True
 
-    def _report_unread_event(self, now: float, delay: float) -> None:
-        if self._unread.is_to_be_told(now, delay, self._reading_time()):
-            told = self._unread
-            self._send("outdated", {"time": told.told, "source": told.source, "due": told.told_due})
+    def _report_unread_events(self, now: float, delay: float) -> None:
+        times = (self._unread.reading, self._child.started), (self._unread.waiting, self._due())
+        for event, due in times:
+            if event is not None and event.is_to_be_told(now, delay, due):
+                told: dict[str, object] = {"time": event.time, "source": event.source, "due": due}
+                self._send("outdated", told)
 
-    def _reading_time(self) -> float | None:
-        """When the inventory that reads the event begins, or has begun; None: not before the end of
-        the running one, which is not known."""
-        if self._unread.is_being_read:
-            return self._child.started
+    def _due(self) -> float | None:
+        """When the next inventory begins; None: not before the end of the running one, which is not
+        known."""
         return None if self._child.running else self._debouncer.due()
 
     def _pass_on(self, line: bytes | bytearray, now: float) -> None:
@@ -301,64 +307,65 @@ def rescan_interval(missing: Iterable[str]) -> float:
 
 
 class UnreadEvent:
-    """The first event that no inventory is from after. Times are seconds on one clock."""
+    """Events of one time between two inventories, as the first of them. Times are seconds on one
+    clock."""
 
-    def __init__(self) -> None:
-        self.told: float | None = None
-        """Time of the event that was told last."""
-        self.source: EventSource = ""
-        """Of that event."""
-        self.told_due: float | None = None
+    def __init__(self, time: float, source: EventSource) -> None:
+        self.time = time
+        self.source = source
+        """Of the first one, or of the first that is not of a link: that may be about everything."""
+        self.is_told = False
+        """As it is."""
+        self.due: float | None = None
         """When it was said to be read; None: was not known."""
-        self._waiting: Event | None = None
-        """Since the last inventory was started."""
-        self._reading: Event | None = None
-        """The one that the running inventory will have."""
 
-    def add(self, now: float, source: EventSource) -> None:
-        if self._waiting is None:
-            self._waiting = (now, source)
-
-    def begin_reading(self) -> None:
-        self._reading, self._waiting = self._first, None
-
-    def end_reading(self, *, failed: bool) -> None:
-        if failed:
-            self._waiting = self._first
-        self._reading = None
-
-    @property
-    def due(self) -> float | None:
-        """When it is to be told; None: there is none, or it was told."""
-        first = self._first
-        if first is None or first[0] == self.told:
-            return None
-        return first[0] + OUTDATED_AFTER_SECONDS
-
-    @property
-    def is_being_read(self) -> bool:
-        return self._reading is not None
-
-    @property
-    def is_told(self) -> bool:
-        """The first event was told."""
-        return self._first is not None and self._first[0] == self.told
+    def add(self, source: EventSource) -> None:
+        if self.source == "link" and source != "link":
+            self.source, self.is_told = source, False
 
     def is_to_be_told(self, now: float, delay: float, due: float | None) -> bool:
-        """Once for each event, `delay` seconds after it, and again when it becomes known when it is
-        `due` to be read. `told`, `source` and `told_due` are its own then."""
-        first = self._first
-        if first is None or now < first[0] + delay:
+        """Once, `delay` seconds after it, and again when it becomes known when it is `due` to be
+        read."""
+        if now < self.time + delay:
             return False
-        if self.is_told and (due is None or self.told_due is not None):
+        if self.is_told and (due is None or self.due is not None):
             return False
-        self.told, self.source = first
-        self.told_due = due
+        self.is_told, self.due = True, due
         return True
 
+
+class UnreadEvents:
+    """The events that no inventory is from after."""
+
+    def __init__(self) -> None:
+        self.waiting: UnreadEvent | None = None
+        """Those since the last inventory was started."""
+        self.reading: UnreadEvent | None = None
+        """Those that the running inventory will have."""
+
+    def add(self, now: float, source: EventSource) -> None:
+        if self.waiting is None:
+            self.waiting = UnreadEvent(now, source)
+        else:
+            self.waiting.add(source)
+
+    def begin_reading(self) -> None:
+        self.reading, self.waiting = self.waiting, None
+
+    def end_reading(self, *, failed: bool) -> None:
+        before, self.reading = self.reading, None
+        if not failed or before is None:
+            return
+        if self.waiting is not None:
+            before.add(self.waiting.source)
+        self.waiting = before
+
     @property
-    def _first(self) -> Event | None:
-        return self._reading if self._reading is not None else self._waiting
+    def first_untold(self) -> float | None:
+        """Time of the first one that was not told; None: there is none."""
+        known = (self.reading, self.waiting)
+        untold = [event.time for event in known if event is not None and not event.is_told]
+        return min(untold, default=None)
 
 
 class Debouncer:

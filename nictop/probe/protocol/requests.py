@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         inventory: bool
         machine: bool
         recheck: bool
+        events: bool
         ping: int
         traffic: dict[str, object]
         change: dict[str, object]
@@ -134,6 +135,7 @@ REQUEST_FIELDS: dict[str, tuple[Callable[[object], object | None], str]] = {
     "inventory": (_valid_flag, "is not true or false"),
     "machine": (_valid_flag, "is not true or false"),
     "recheck": (_valid_flag, "is not true or false"),
+    "events": (_valid_flag, "is not true or false"),
     "ping": (_valid_sequence, "is not a number of this size"),
     "traffic": (_valid_object, "is not an object"),
     "change": (_valid_object, "is not an object"),

@@ -383,6 +383,9 @@ class Request:
     recheck: bool | None = None
     """True: from now on check every few seconds for changes that cause no event, as far as that is
     cheap, because findings depend on them; False: no longer."""
+    events: bool | None = None
+    """True: from now on an event that no inventory has read is reported at once (`Outdated`), for
+    an answer that is given once; False: after some seconds, as on a screen."""
     ping: int | None = None
     """Reply with a `Pong` of this number. For a probe with ``--heartbeat`` every request is a
     heartbeat."""

@@ -298,12 +298,14 @@ recorded."""
 @dataclass(frozen=True, slots=True)
 class Outdated:
     """An event was received after the latest inventory was started, and what it is about could not
-    be read for some seconds: the next inventory waits for its turn, or is being taken."""
+    be read for some seconds: the next inventory waits for its turn, or is being taken. Sent again
+    when more is known of it."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the event was received."""
     source: EventSource = ""
-    """Of the first such event."""
+    """Of the first such event, or of the first that is not of a link: that may be about
+    everything."""
     due: float | None = None
     """When the inventory that reads it begins or has begun, on the same clock; None: after the one
     that runs, or not recorded."""

@@ -24,8 +24,10 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import LINK_UP, state_mark, state_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
+from nictop.report.diff.age import notes_of
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, diagnose
+from nictop.rules.unchecked import skipped_places
 
 Kind = Literal["differs", "expected"]
 SideName = Literal["left", "right"]
@@ -44,7 +46,7 @@ EXPECTED_LABELS = frozenset(
     )
 )
 """Facts that two healthy hosts do not have in common."""
-EXPECTED_FACTS = frozenset((("Host", "State"),))
+EXPECTED_FACTS = frozenset((("Host", "State"), ("Host", "Values")))
 """(Section, label): how a side is read says nothing about it."""
 BRIDGE_LABELS = frozenset(("Port", "Ports"))
 """Of a bridge: names of guests, and of links to them."""
@@ -93,6 +95,8 @@ class OneSidedFinding:
     title: str
     needs_both: bool = False
     """It is between the two hosts (the rule compares hosts), and about the one of this side."""
+    is_unchecked_there: bool = False
+    """The check could not be made on the other side: that may have it, too."""
 
 
 @dataclass(frozen=True)
@@ -109,6 +113,9 @@ class HostDifferences:
 
     is_one_moment: bool = True
     """Both states are of the same time; else nothing between the hosts was checked."""
+    notes: tuple[str, ...] = ()
+    """What was not read of a side, or some time before its links: sentences that begin with its
+    name."""
 
     @property
     def number(self) -> int:
@@ -150,7 +157,16 @@ def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> Ho
         findings.append(_finding(_side_of(finding, left), finding, needs_both=True))
     ordered = tuple(sorted(findings, key=_rank))
     is_one_host = left.snapshot.host == right.snapshot.host
-    return HostDifferences(left.name, right.name, ordered, host, nics, is_one_moment or is_one_host)
+    notes = [note for side in (left, right) for note in notes_of(side.name, side.snapshot)]
+    return HostDifferences(
+        left.name,
+        right.name,
+        ordered,
+        host,
+        nics,
+        is_one_moment or is_one_host,
+        tuple(dict.fromkeys(notes)),
+    )
 
 
 def _pairs(left: Side, right: Side) -> list[NicPair]:
@@ -365,9 +381,22 @@ def _one_sided(
         subject = partners.get(finding.subject, finding.subject)
         ours[finding.rule, subject] = finding
     theirs = {(finding.rule, finding.subject): finding for finding in _findings(right, left_out)}
-    found = [_finding("left", ours[key]) for key in ours.keys() - theirs.keys()]
-    found += [_finding("right", theirs[key]) for key in theirs.keys() - ours.keys()]
+    found = []
+    for key in ours.keys() - theirs.keys():
+        found.append(_finding("left", ours[key], unchecked=_is_unchecked(key, right)))
+    for key in theirs.keys() - ours.keys():
+        rule, subject = key
+        names = {subject, *(ours for ours, theirs in partners.items() if theirs == subject)}
+        unchecked = any(_is_unchecked((rule, name), left) for name in names)
+        found.append(_finding("right", theirs[key], unchecked=unchecked))
     return found
+
+
+def _is_unchecked(key: tuple[str, str], side: Side) -> bool:
+    """A rule was skipped there, for the whole host or this subject."""
+    rule, subject = key
+    places = skipped_places(side.diagnosis)
+    return any((rule, side.snapshot.host, place) in places for place in ("", subject))
 
 
 def _rank(finding: OneSidedFinding) -> tuple[int, str, str, str]:
@@ -391,6 +420,8 @@ def _side_of(finding: Finding, left: Side) -> SideName:
     return "left" if finding.host == left.snapshot.host else "right"
 
 
-def _finding(side: SideName, finding: Finding, *, needs_both: bool = False) -> OneSidedFinding:
+def _finding(
+    side: SideName, finding: Finding, *, needs_both: bool = False, unchecked: bool = False
+) -> OneSidedFinding:
     severity, subject, title = finding.severity, finding.subject, finding.title
-    return OneSidedFinding(side, finding.rule, severity, subject, title, needs_both)
+    return OneSidedFinding(side, finding.rule, severity, subject, title, needs_both, unchecked)

@@ -32,6 +32,8 @@ NOT_BETWEEN = "Findings between both hosts are not checked: the sides are of dif
 MISSING_NOTE = f"{MISSING}: none on that side, or not known"
 ALL_OPTION = "--all"
 NO_DIFFERENCE = "No difference beyond names, addresses and counters"
+AS_READ = " in what was read"
+"""Where something was not read, or earlier than the rest (`HostDifferences.notes`)."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +92,7 @@ def diff_blocks(
     """`everything`: also the expected differences; `hint`: what lists them."""
     names = (diff.left, diff.right)
     blocks: list[Block] = [Line(f"{diff.left} · {diff.right}"), _verdict(diff)]
+    blocks += [Line(note, "warn") for note in diff.notes]
     for title, needs_both in FINDING_SECTIONS:
         listed = [finding for finding in diff.findings if finding.needs_both is needs_both]
         lines = tuple(_finding_line(finding, names, glyphs) for finding in listed)
@@ -115,10 +118,15 @@ def _finding_line(finding: OneSidedFinding, names: tuple[str, str], glyphs: Glyp
     mark = severity_mark(finding.severity, glyphs=glyphs)
     subject = f"{finding.subject}: " if finding.subject else ""
     name = names[finding.side == "right"]
-    return Line(f"{mark} {name}: {subject}{finding.title} ({finding.rule})")
+    text = f"{mark} {name}: {subject}{finding.title} ({finding.rule})"
+    if finding.is_unchecked_there:
+        text += f"; not checked on {names[finding.side == 'left']}"
+    return Line(text)
 
 
 def _verdict(diff: HostDifferences) -> Verdict:
+    if not diff.number and diff.notes:
+        return Verdict(f"{NO_DIFFERENCE}{AS_READ}", tone="warn")
     if not diff.number:
         return Verdict(NO_DIFFERENCE, tone="good")
     return Verdict(count_noun(diff.number, "difference"), tone="warn")

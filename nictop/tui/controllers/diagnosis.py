@@ -49,10 +49,16 @@ class DiagnosisScheduler:
         self._left: tuple[ref[Snapshot], ...] = ()
         """Snapshots of the time that was left (`forget`): they stay until the hosts are read at the
         other time."""
-        self._inventories: dict[str, ref[Inventory]] = {}
-        """Host → the inventory of the last diagnosis."""
+        self._inventories: dict[str, Inventory] = {}
+        """Host → the inventory of the last diagnosis. Where there is a newer one, both consist of
+        the same records as far as these are equal."""
+        self._compared: dict[str, ref[Inventory]] = {}
+        """Host → the newer inventory with which that one was compared."""
         self._events: dict[str, Outdated | None] = {}
         """Host → the newest event that its last diagnosis knew."""
+        self.behind: dict[str, str] = {}
+        """Host → `since_text` of an event that the last diagnosis did not know: also when it is
+        read already, until the checks have run on that."""
         self._may_start_at = 0.0
         self._idle = asyncio.Event()
         """No diagnosis is being made."""
@@ -72,27 +78,55 @@ class DiagnosisScheduler:
         """The findings are those of another time: nothing is known until the next diagnosis."""
         self._forgotten += 1
         self._left = _references(self._known())
-        self._diagnosed, self._inventories, self._events = (), {}, {}
+        self._diagnosed, self._inventories, self._events, self._compared = (), {}, {}, {}
+        self.behind = {}
         self.publish(None)
 
     def update(self, new: Mapping[str, Snapshot]) -> None:
         """Diagnose soon if one of these new snapshots has another inventory that the rules can be
-        run on. Findings that one of these has an event about say so at once."""
+        run on. Findings that an event or that inventory may have changed say so at once."""
         self._mark(new)
         if any(self._is_new(name, snapshot) for name, snapshot in new.items()):
             self._scheduler.call_after_refresh(self._start_soon)
 
     def _mark(self, hosts: Iterable[str]) -> None:
-        """Findings of these hosts that are older than an event say so."""
+        """Findings of these hosts that are older than an event say so, and those that rest on what
+        a newer inventory has changed."""
+        if self.result is None:
+            return
         known = [self._sessions[name].snapshot for name in hosts if name in self._sessions]
+        self.behind |= _since_texts(known)
         new = [one for one in known if one.event is not self._events.get(one.host)]
-        if self.result is not None and any(one.unread_event for one in new):
-            self.publish(_marked(self.result, new))
+        result = self.result
+        if any(one.unread_event for one in new):
+            result = _marked(result, new)
+        for snapshot in known:
+            result = self._with_changes(result, snapshot)
+        self.publish(result)
+
+    def _with_changes(self, result: Diagnosis, snapshot: Snapshot) -> Diagnosis:
+        """Once for each inventory that no diagnosis has seen. What is added to a part of one makes
+        no finding false."""
+        before, after = self._inventories.get(snapshot.host), snapshot.inventory
+        if before is None or before.pending or after is None or after is before:
+            return result
+        compared = self._compared.get(snapshot.host)
+        if compared is not None and compared() is after:
+            return result
+        self._compared[snapshot.host] = ref(after)
+        if all(finding.host != snapshot.host for finding in result.findings):
+            return result
+        from nictop.rules.new_inventory import InventoryChanges, with_changes
+
+        changes = InventoryChanges(before, after)
+        return replace(
+            result, findings=tuple(with_changes(result.findings, snapshot.host, changes))
+        )
 
     def _is_new(self, host: str, snapshot: Snapshot) -> bool:
         """The rules can be run on its inventory, and were not."""
         diagnosed = self._inventories.get(host)
-        if diagnosed is not None and diagnosed() is snapshot.inventory:
+        if diagnosed is not None and diagnosed is snapshot.inventory:
             return False
         return _is_readable(snapshot)
 
@@ -183,13 +217,23 @@ class DiagnosisScheduler:
             result = with_unchecked(result, self.result, self._sessions)
         self._diagnosed = snapshots
         self._events = {fact.name: fact.snapshot.event for fact in facts}
-        self._inventories = {fact.name: ref(fact.inventory) for fact in facts}
+        self._inventories = {fact.name: fact.inventory for fact in facts}
+        self._compared = {}
+        self.behind = _since_texts([fact.snapshot for fact in facts])
         self.publish(result)
         if result is not None:
             self._mark(host.name for host in hosts)  # there were events since its begin
             for host in hosts:
                 self._recheck(host, result)
         return took
+
+
+def _since_texts(snapshots: Iterable[Snapshot]) -> dict[str, str]:
+    """Of those that are not read since their last event."""
+    from nictop.model.snapshot import since_text
+
+    texts = {snapshot.host: since_text(snapshot) for snapshot in snapshots}
+    return {host: text for host, text in texts.items() if text}
 
 
 def _marked(result: Diagnosis, snapshots: Sequence[Snapshot]) -> Diagnosis:

@@ -96,8 +96,8 @@ class WatchedHosts:
         for name, host in self.by_name.items():
             if not host.is_readable or name not in checked:
                 unread.append(name)
-            elif outdated_text(host.snapshot, brief=True):
-                outdated.append(name + since_text(host.snapshot))
+            elif since_text(host.snapshot) or name in self._diagnosis.behind:
+                outdated.append(name + (since_text(host.snapshot) or self._diagnosis.behind[name]))
         return (*unread, *outdated)
 
     @property

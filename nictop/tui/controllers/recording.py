@@ -192,8 +192,9 @@ def known(snapshot: Snapshot) -> Iterator[Line | SourceState]:
         yield Line(link_change=change)
     if snapshot.clock is not None:
         yield Line(clock=snapshot.clock)
-    if snapshot.event is not None:
-        yield Line(outdated=snapshot.event)
+    for event in (snapshot.other_event, snapshot.event):
+        if event is not None:
+            yield Line(outdated=event)
     if snapshot.connections is not None:
         yield Line(connections=snapshot.connections)
     for trouble in snapshot.troubles:

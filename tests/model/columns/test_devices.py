@@ -10,7 +10,20 @@ from nictop.model.columns.devices import COLUMNS, DeviceRow, visible_columns
 from nictop.model.devices.tree import Row, device_tree
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import Bond, BondPort, Ethtool, Line, Team, TeamPort, Unreadable
+from nictop.probe.records import (
+    Address,
+    Bond,
+    BondPort,
+    DriverInfo,
+    Ethtool,
+    Line,
+    LinkChange,
+    LinkSettings,
+    Outdated,
+    Team,
+    TeamPort,
+    Unreadable,
+)
 from tests.model.hosts import (
     DOWN,
     HELLO,
@@ -19,6 +32,7 @@ from tests.model.hosts import (
     link_counters,
     live_host,
     make_link,
+    make_pci,
     snapshot_of,
 )
 
@@ -215,3 +229,67 @@ def test_the_link_column_tells_unknown_from_not_supported_and_down() -> None:
     assert shown(ethtool=Ethtool(unreadable={"settings": Unreadable("not_offered")})) == "↑ n/a"
     assert shown(flags=DOWN, operstate="down") == "○ down"
     assert shown(carrier=False) == "▽"
+
+
+def function_and_nics() -> Snapshot:
+    """Two NICs, each with an address; the function of the first one is known."""
+    address = Address("ipv4", "192.0.2.9", 24, "global", ())
+    nics = [
+        replace(
+            make_link(ifindex, f"ens{ifindex}", pci_address=f"0000:0{ifindex}:00.0"),
+            addresses=(address,),
+            ethtool=Ethtool(
+                driver=DriverInfo("igb", "", "", ""),
+                settings=LinkSettings(10_000, "full", False, "tp", None),
+            ),
+        )
+        for ifindex in (2, 3)
+    ]
+    functions = [make_pci(nic.pci_address or "", driver="igb") for nic in nics]
+    read = inventory(links=tuple(nics), pci=tuple(functions), time=1.0)
+    return advance(snapshot_of(), Line(inventory=read))
+
+
+def after(snapshot: Snapshot, **fields: object) -> Snapshot:
+    known: dict[str, object] = {"gone": False, "carrier": True, "flags": 0x1043, "mtu": 1500}
+    return advance(snapshot, Line(link_change=LinkChange(5.0, **(known | fields))))  # type: ignore[arg-type]
+
+
+def test_the_driver_of_a_function_whose_netdev_has_gone_may_be_another_one() -> None:
+    """It was unbound: its driver was read before."""
+    before = function_and_nics()
+    assert cell(before, "pci:0000:02:00.0", "driver")[0] == ""
+    unbound = after(before, ifindex=2, name="ens2", gone=True, operstate="down", carrier=None)
+    assert cell(unbound, "pci:0000:02:00.0", "driver") == ("? igb", "dim")
+    assert cell(unbound, "link:3", "driver")[0] == "igb"
+
+
+def test_what_an_event_may_have_changed_has_a_mark_until_it_is_read() -> None:
+    before = function_and_nics()
+    lost = after(before, ifindex=2, name="ens2", operstate="down", carrier=False)
+    came = after(lost, ifindex=2, name="ens2", operstate="up")
+    assert cell(before, "link:2", "ip") == ("192.0.2.9/24", "normal")
+    assert cell(came, "link:2", "ip") == ("? 192.0.2.9/24", "dim")
+    assert cell(before, "link:2", "link")[0] == "↑ 10G"
+    assert cell(came, "link:2", "link")[0] == "↑  –", "the speed may be another one"
+    assert cell(came, "link:2", "driver")[0] == "igb", "it stays with its netdev"
+    assert cell(came, "link:3", "ip")[0] == "192.0.2.9/24"
+    of_manager = advance(before, Line(outdated=Outdated(5.0, "NetworkManager")))
+    for row in ("link:2", "link:3"):
+        assert [cell(of_manager, row, key)[0] for key in ("ip", "driver")] == [
+            "? 192.0.2.9/24",
+            "? igb",
+        ]
+    assert before.inventory is not None
+    read = advance(came, Line(inventory=replace(before.inventory, time=6.0)))
+    assert cell(read, "link:2", "ip") == ("192.0.2.9/24", "normal")
+
+
+def test_rows_do_not_move_because_of_the_mark() -> None:
+    before = function_and_nics()
+    marked = advance(before, Line(outdated=Outdated(5.0, "NetworkManager")))
+    for key in ("ip", "driver", "profile", "master"):
+        orders = [
+            BY_KEY[key].sort_key(DeviceRow(row_of(one, "link:2"), one)) for one in (before, marked)
+        ]
+        assert orders[0] == orders[1], key

@@ -7,12 +7,12 @@ import select
 import pytest
 
 from nictop.probe.inventory.scheduler import (
-    OUTDATED_AFTER_SECONDS,
     RESCAN_SECONDS,
     RESCAN_SECONDS_WITHOUT_EVENTS,
     Debouncer,
     InventoryScheduler,
     UnreadEvent,
+    UnreadEvents,
     rescan_interval,
 )
 from nictop.probe.records import EventSource
@@ -136,57 +136,90 @@ def test_a_rescan_without_events_waits_for_the_pause() -> None:
     assert debouncer.due() == pytest.approx(100.15)
 
 
-def test_a_change_that_waits_is_told_once_with_its_time() -> None:
-    unread = UnreadEvent()
-    assert unread.due is None and not unread.is_to_be_told(100.0, 2.0, None)
-    unread.add(10.0, "link")
-    unread.add(11.0, "address")
-    assert not unread.is_to_be_told(11.99, 2.0, None)
-    assert unread.is_to_be_told(12.0, 2.0, None) and unread.told == 10.0
-    assert not unread.is_to_be_told(100.0, 2.0, None) and unread.due is None
+def test_a_change_that_waits_is_told_once() -> None:
+    event = UnreadEvent(10.0, "link")
+    assert not event.is_to_be_told(11.99, 2.0, None)
+    assert event.is_to_be_told(12.0, 2.0, None)
+    assert not event.is_to_be_told(100.0, 2.0, None)
 
 
 def test_a_change_is_told_again_when_it_is_known_when_it_is_read() -> None:
-    unread = UnreadEvent()
-    unread.add(10.0, "link")
-    assert unread.is_to_be_told(12.0, 2.0, None) and unread.told_due is None
-    assert not unread.is_to_be_told(13.0, 0.0, None)
-    assert unread.is_to_be_told(14.0, 0.0, 20.0)
-    assert [unread.told, unread.told_due] == [10.0, 20.0]
-    assert not unread.is_to_be_told(15.0, 0.0, 21.0), "a few tenths of a second say nothing new"
+    event = UnreadEvent(10.0, "link")
+    assert event.is_to_be_told(12.0, 2.0, None)
+    assert not event.is_to_be_told(13.0, 0.0, None)
+    assert event.is_to_be_told(14.0, 0.0, 20.0) and event.due == 20.0
+    assert not event.is_to_be_told(15.0, 0.0, 21.0), "a few tenths of a second say nothing new"
+
+
+def test_a_change_is_told_again_when_it_is_not_only_about_a_link() -> None:
+    """The manager of networks follows the link: what rests on it may have changed, too."""
+    event = UnreadEvent(10.0, "link")
+    assert event.is_to_be_told(12.0, 2.0, 20.0)
+    event.add("link")
+    assert not event.is_to_be_told(13.0, 2.0, 20.0)
+    event.add("NetworkManager")
+    assert event.is_to_be_told(13.0, 2.0, 20.0) and event.source == "NetworkManager"
+    event.add("address")
+    assert not event.is_to_be_told(14.0, 2.0, 20.0) and event.source == "NetworkManager"
+
+
+def unread_after(*sources: EventSource) -> UnreadEvents:
+    unread = UnreadEvents()
+    for number, source in enumerate(sources):
+        unread.add(10.0 + number, source)
+    return unread
+
+
+def known(event: UnreadEvent | None) -> tuple[float, str]:
+    assert event is not None
+    return event.time, event.source
 
 
 def test_a_change_that_is_read_soon_is_not_told() -> None:
-    unread = UnreadEvent()
-    unread.add(10.0, "link")
+    unread = unread_after("link")
     unread.begin_reading()
-    assert unread.due == 10.0 + OUTDATED_AFTER_SECONDS, "its inventory may take long"
+    assert unread.first_untold == 10.0, "its inventory may take long"
     unread.end_reading(failed=False)
-    assert not unread.is_to_be_told(100.0, 2.0, None)
+    assert unread.first_untold is None
 
 
 def test_a_change_during_an_inventory_waits_for_the_next_one() -> None:
-    unread = UnreadEvent()
-    unread.add(10.0, "link")
+    unread = unread_after("link")
     unread.begin_reading()
     unread.add(11.0, "address")
-    assert unread.is_to_be_told(20.0, 2.0, None) and (unread.told, unread.source) == (10.0, "link")
+    assert known(unread.reading) == (10.0, "link") and known(unread.waiting) == (11.0, "address")
     unread.end_reading(failed=False)
-    assert unread.is_to_be_told(20.0, 2.0, None) and (unread.told, unread.source) == (
-        11.0,
-        "address",
-    )
+    assert unread.reading is None and known(unread.waiting) == (11.0, "address")
 
 
 def test_a_change_stays_unread_after_an_inventory_that_failed() -> None:
-    unread = UnreadEvent()
-    unread.add(10.0, "link")
+    unread = unread_after("link")
     unread.begin_reading()
+    unread.add(11.0, "NetworkManager")
     unread.end_reading(failed=True)
+    assert known(unread.waiting) == (10.0, "NetworkManager")
     unread.begin_reading()
-    assert unread.is_to_be_told(12.0, 2.0, None) and unread.told == 10.0
     unread.end_reading(failed=False)
-    assert unread.due is None
+    assert unread.first_untold is None
+
+
+@pytest.mark.parametrize(("at_once", "expected"), [(True, [10.0, 11.0]), (False, [])])
+def test_events_are_told_at_once_on_request(at_once: bool, expected: list[float]) -> None:
+    """What `check` prints once is true then, also of the seconds in which a screen waits."""
+    sent: list[dict[str, object]] = []
+    scheduler = InventoryScheduler(
+        select.poll(),
+        send=lambda name, fields: sent.append(fields),
+        send_trouble=lambda *_: None,
+        handle_inventory=lambda *_: None,
+        prepare=lambda: None,
+    )
+    scheduler.set_events_at_once(at_once)
+    scheduler._request_after_event("link", 10.0)
+    scheduler._unread.begin_reading()
+    scheduler._request_after_event("NetworkManager", 11.0)
+    scheduler.advance(11.0)
+    assert [fields["time"] for fields in sent] == expected
 
 
 @pytest.mark.parametrize(
@@ -204,7 +237,7 @@ def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
     )
     scheduler._request_after_file(source, 10.0)
     assert scheduler._debouncer.reason == ("event" if source else "")
-    assert (scheduler._unread.due is not None) == is_told
+    assert (scheduler._unread.first_untold is not None) == is_told
 
 
 def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:

@@ -21,6 +21,8 @@ from nictop.probe.records import (
     Link,
     ManagedDevice,
     NetworkManager,
+    Outdated,
+    Unreadable,
     VirtualFunction,
 )
 from nictop.report.diff.compare import (
@@ -30,6 +32,7 @@ from nictop.report.diff.compare import (
     compare_sides,
 )
 from nictop.report.diff.document import (
+    AS_READ,
     MISSING_NOTE,
     NO_DIFFERENCE,
     NOT_BETWEEN,
@@ -39,10 +42,10 @@ from nictop.report.diff.document import (
     diff_text,
 )
 from nictop.report.diff.matching import match_nics
-from nictop.rules import Diagnosis, HostFacts, diagnose
+from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
 from tests.support.findings import finding
 from tests.support.hostile import NAME
-from tests.support.lines import hello, inventory, link
+from tests.support.lines import change, counters, hello, inventory, link
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 from tests.support.stages import recorded_hosts
 
@@ -358,3 +361,56 @@ def test_a_dash_is_explained() -> None:
     one, other = nic(2, "ens1", queues=4), nic(2, "ens1")
     assert MISSING_NOTE in diff_text(compare_sides(side(one), side(other)), 80)
     assert MISSING_NOTE not in diff_text(compare_sides(side(one), side(one)), 80)
+
+
+def of_two_hosts(*lines: Line, inventory_time: float = 1.0) -> HostDifferences:
+    """One host that was read whole, and one that is as these lines leave it."""
+    known = side(NIC_OF_BOTH)
+    snapshot = with_state(Snapshot.empty("b"), "live", "")
+    for line in (hello(), inventory(NIC_OF_BOTH, time=inventory_time), *lines):
+        snapshot = advance(snapshot, line)
+    other = Side("b", snapshot, diagnose([HostFacts(snapshot)]))
+    return compare_sides(known, other)
+
+
+NIC_OF_BOTH = nic(2, "ens192")
+
+
+def test_a_side_that_had_an_event_since_its_managers_were_read_says_so() -> None:
+    event = Line(outdated=Outdated(10.0, "NetworkManager"))
+    diff = of_two_hosts(event, counters(13.0, {2: (0, 0)}))
+    (note,) = diff.notes
+    assert note == (
+        "b: managers, addresses and settings read before an event (NetworkManager), 12 s before "
+        "its newest reading"
+    )
+    assert note in " ".join(diff_text(diff, 200).split("\n"))
+    assert json.loads(diff_json(diff))["diff"]["notes"] == [note]
+    assert f"{NO_DIFFERENCE}{AS_READ}" in diff_text(diff, 200)
+
+
+def test_a_side_whose_managers_were_read_long_before_its_links_says_so() -> None:
+    diff = of_two_hosts(change(2, "ens192", time=40.0), counters(41.0, {2: (0, 0)}))
+    (note,) = diff.notes
+    assert "read 40 s before its newest reading; events of links are newer" in note
+    assert of_two_hosts(counters(5.0, {2: (0, 0)})).notes == ()
+
+
+def test_a_side_whose_manager_was_not_read_says_so_also_at_findings_of_the_other() -> None:
+    line = inventory(NIC_OF_BOTH, time=2.0)
+    assert line.inventory is not None
+    why = Unreadable("failed", "NetworkManager did not answer: no reply within 2 s")
+    unread = Line(inventory=replace(line.inventory, unreadable={"networkmanager": why}))
+    known = recorded_side("alma-load-001")
+    rule = next(
+        one.rule for one in known.diagnosis.findings if "networkmanager" in RULES[one.rule].needs
+    )
+    snapshot = advance(with_state(Snapshot.empty("b"), "live", ""), unread)
+    other = Side("b", snapshot, diagnose([HostFacts(snapshot)]))
+    for left, right, name in ((known, other, "left"), (other, known, "right")):
+        diff = compare_sides(left, right)
+        assert [note for note in diff.notes if note.startswith("b: NetworkManager (D-Bus): not")]
+        of_rule = [one for one in diff.findings if one.rule == rule]
+        assert of_rule and all(one.side == name for one in of_rule)
+        assert all(one.is_unchecked_there for one in of_rule)
+        assert f"({rule}); not checked on b" in diff_text(diff, 200)

@@ -130,8 +130,9 @@ async def test_a_recording_begins_with_the_event_that_the_inventory_is_older_tha
     """A name without a directory is of the current one, and the notice says which that is."""
     monkeypatch.chdir(tmp_path)
     event = Line(outdated=Outdated(1e9, "address"))
+    of_link = Line(outdated=Outdated(1e9 + 1.0, "link"))
     async with live_screen() as screen:
-        await screen.receive(SourceState("live"), *GUEST, event)
+        await screen.receive(SourceState("live"), *GUEST, event, of_link)
         await wait_until(screen, lambda: screen.source.is_drained)
         await name_it(screen, RECORD, "a.nictop")
         await screen.press(*RECORD)

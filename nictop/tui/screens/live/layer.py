@@ -42,7 +42,8 @@ STATE_TEXTS: dict[ChainState, str] = {
     "waits": "Waits: a layer before it does not work.",
 }
 """Of a layer without a finding; the reason follows."""
-NOT_CHECKED = "Not checked yet"
+NOT_CHECKED, NOT_CHECKED_AGAIN = "Not checked yet", "Not checked again yet"
+"""Before the first checks, and after an event that they do not know."""
 
 
 class LayerScreen(RowDialog):
@@ -65,6 +66,13 @@ class LayerScreen(RowDialog):
         return is_checked(self.nictop.display.diagnosis, self.snapshot)
 
     @property
+    def _unchecked_text(self) -> str:
+        """ "": the checks have run on what is shown, and no event came since."""
+        if not self._is_checked:
+            return NOT_CHECKED
+        return NOT_CHECKED_AGAIN if self.snapshot.unread_event is not None else ""
+
+    @property
     def dialog_title(self) -> str:
         return f"{self.subject}: {self._step}"
 
@@ -78,7 +86,7 @@ class LayerScreen(RowDialog):
         for finding in layer.findings:
             lines += [*draw_finding(finding, cells, has_arrows=False, glyphs=self.glyphs), ()]
         if not layer.findings:
-            text = _state_text(layer, is_checked=self._is_checked)
+            text = _state_text(layer, self._unchecked_text)
             lines += self.wrapped(text, cells, indent=" ")
         return [*lines, *draw_facts(step_sections(layer.step, row, self.snapshot), cells)]
 
@@ -122,11 +130,11 @@ class LayerScreen(RowDialog):
             self.nictop.copy_command(finding.host, fix)
 
 
-def _state_text(layer: ChainStep, *, is_checked: bool) -> str:
-    if not is_checked and layer.state == "unknown":
-        return f"{NOT_CHECKED}: {layer.text}" if layer.text else f"{NOT_CHECKED}."
-    if not is_checked and layer.state == "failed":
-        return f"Does not work: {layer.text}. {NOT_CHECKED}."
+def _state_text(layer: ChainStep, unchecked: str) -> str:
+    if unchecked and layer.state == "unknown":
+        return f"{unchecked}: {layer.text}" if layer.text else f"{unchecked}."
+    if unchecked and layer.state == "failed":
+        return f"Does not work: {layer.text}. {unchecked}."
     text = STATE_TEXTS[layer.state]
     if not layer.text or layer.state not in ("unknown", "none", "failed"):
         return text

@@ -21,6 +21,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import NO_NIC_IFINDEX, NicRow
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.devices.tree import Row, device_rows, matching_rows
+from nictop.model.doubts import doubts_of
 from nictop.model.facts import fit, is_virtual
 from nictop.model.history import History
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
@@ -457,6 +458,7 @@ class DeviceTable(ChoiceList):
             links=snapshot.links,
             functions=snapshot.pci,
             inventory=snapshot.inventory,
+            doubts=doubts_of(snapshot),
             findings=self.findings,
             peers=self._peers,
             hidden=self._hidden,

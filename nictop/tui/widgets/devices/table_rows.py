@@ -17,6 +17,7 @@ from nictop.model.columns.devices import (
 from nictop.model.devices.bonds import port_text
 from nictop.model.devices.ports import rates_words, wire_rates
 from nictop.model.devices.tree import AGGREGATE_KINDS, Row, guides
+from nictop.model.doubts import Doubts
 from nictop.model.facts import Tone, clean, fit, is_virtual
 from nictop.model.facts import width as cells_of
 from nictop.model.history import History
@@ -50,6 +51,7 @@ class RowSource(NamedTuple):
     links: Mapping[int, Link]
     functions: Sequence[object]
     inventory: object
+    doubts: Doubts | None
     findings: DeviceFindings
     peers: Mapping[int, str]
     """ifindex → host and name of the NIC at the other end of a tap or veth."""
@@ -65,7 +67,7 @@ class RowSource(NamedTuple):
         """What is large is compared by identity: an equal one that was made anew is drawn again."""
         if (self.cells, self.options_key) != (other.cells, other.options_key):
             return False
-        return all(one is another for one, another in zip(self[:7], other[:7], strict=True))
+        return all(one is another for one, another in zip(self[:8], other[:8], strict=True))
 
 
 @dataclass(eq=False)

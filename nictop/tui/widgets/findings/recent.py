@@ -127,7 +127,9 @@ class RecentFindings:
         newly_resolved = [
             entry._replace(gone=True, resolved=True) for entry in _without(lost, gone)
         ]
-        resolved = [*newly_resolved, *_without(self.resolved, [*newly_resolved, *found])]
+        before = _without(self.resolved, [*newly_resolved, *found])
+        before = [_with_nic_that_came_back(entry, is_nic_gone) for entry in before]
+        resolved = [*newly_resolved, *before]
         past = [entry for entry in resolved if entry.last_seen <= now]
         self.resolved = past[:MAX_RESOLVED_FINDINGS]
         self.entries = [*found, *unchecked, *gone]
@@ -163,6 +165,13 @@ def _has_no_nic(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> bool:
         return False
     was_found = entry.gone and not entry.has_no_nic
     return not was_found and is_nic_gone(entry.about)
+
+
+def _with_nic_that_came_back(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> Entry:
+    """It was bound to its driver again, and does not have the finding."""
+    if not entry.has_no_nic or not isinstance(entry.about, Finding):
+        return entry
+    return entry._replace(has_no_nic=is_nic_gone(entry.about))
 
 
 def _last_seen(entry: Entry) -> float:

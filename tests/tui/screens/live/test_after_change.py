@@ -9,7 +9,7 @@ import pytest
 
 from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
 from nictop.model.text.glyphs import Glyphs
-from nictop.probe.records import ChangeLine, Line, Outdated
+from nictop.probe.records import Address, ChangeLine, Line, Outdated, PciFunction
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.outdated import MAY_HAVE_CHANGED
 from nictop.tui.screens.dialogs.report import ReportDialog
@@ -23,6 +23,7 @@ from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 NIC = link(2, "ens192", bus="pci")
 ROUTE_EVENT = Outdated(5.0, "default route")
+AGE = "since its last event"
 
 
 async def read(screen: Screen, time: float) -> None:
@@ -220,3 +221,76 @@ async def test_a_finding_of_a_nic_that_came_back_says_itself_that_it_is_checked_
         assert result is not None and [one.outdated for one in result.findings] == [True, False]
         await screen.receive(inventory(replace(NIC, ifindex=7), other, time=6.0))
         await wait_until(screen, lambda: MAY_HAVE_CHANGED not in text(screen))
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_the_rows_and_layers_of_a_nic_in_doubt_have_no_tick_and_a_mark(
+    size: tuple[int, int],
+) -> None:
+    """Its values stay in sight: they are those of before the event."""
+    nic = replace(NIC, addresses=(Address("ipv4", "192.0.2.2", 24, "global", ()),))
+    async with live_screen(size) as screen:
+        await screen.receive(hello(), inventory(nic, time=1.0), counters(1.0, {2: (0, 0)}))
+        await screen.show_diagnosis(Diagnosis((), (), hosts=(screen.nictop.hosts.chosen,)))
+        layers = [line for line in screen.drawn() if "address" in line and "│" in line]
+        assert any("address ✓" in line for line in layers), layers
+        await screen.receive(Line(outdated=ROUTE_EVENT))
+        assert "address ?" in text(screen) and "address ✓" not in text(screen)
+        screen.app.push_screen(LayerScreen(2, "", "address"))
+        await screen.settle()
+        assert "Not checked again yet: 192.0.2.2/24" in dialog_text(screen)
+        await screen.press("escape")
+        await screen.receive(inventory(nic, time=6.0))
+        await wait_until(screen, lambda: "address ✓" in text(screen))
+
+
+async def test_a_function_whose_netdev_has_gone_has_its_driver_in_doubt() -> None:
+    nic = replace(NIC, pci_address="0000:03:00.0")
+    function = PciFunction("0000:03:00.0", 0x020000, 0x8086, 0x10CA, None, None, 1, driver="igb")
+    line = inventory(nic, time=1.0)
+    assert line.inventory is not None
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), Line(inventory=replace(line.inventory, pci=(function,))))
+        await screen.receive(gone(2, "ens192", time=5.0))
+        rows = [row for row in screen.drawn() if "03:00.0" in row]
+        assert any("? igb" in row for row in rows), rows
+
+
+async def test_a_finding_that_a_new_inventory_may_have_changed_says_so_until_it_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The checks take some tenths of a second, in which the table shows the new inventory already;
+    one in which nothing has changed marks nothing."""
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(NIC, time=1.0), counters(1.0, {2: (0, 0)}))
+        scheduler = screen.nictop.diagnosis
+        await scheduler.renew()
+        await screen.settle()
+        monkeypatch.setattr(scheduler, "now", lambda: None)  # the checks do not run
+        await screen.show_diagnosis(Diagnosis((finding(subject="ens192", title="is first"),), ()))
+        counted = replace(NIC, counters=(5, 5))
+        await screen.receive(inventory(counted, time=2.0))
+        assert "is first" in text(screen) and MAY_HAVE_CHANGED not in text(screen)
+        await screen.receive(inventory(replace(counted, mtu=9000), time=3.0))
+        assert f"{MAY_HAVE_CHANGED}: is first" in text(screen)
+
+
+async def test_nothing_is_clear_before_the_checks_have_run_on_what_was_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The finding that the event has made comes with them."""
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(NIC, time=1.0), counters(1.0, {2: (0, 0)}))
+        scheduler, start = screen.nictop.diagnosis, screen.nictop.diagnosis.now
+        await scheduler.renew()
+        await screen.press("4")
+        await wait_until(screen, lambda: "No problems found" in text(screen))
+        assert AGE not in text(screen)
+        monkeypatch.setattr(scheduler, "now", lambda: None)  # the checks do not run
+        await screen.receive(Line(outdated=ROUTE_EVENT))
+        await screen.receive(inventory(NIC, time=6.0))
+        assert AGE in text(screen)
+        monkeypatch.setattr(scheduler, "now", start)
+        await scheduler.renew()
+        await screen.receive(counters(7.0, {2: (0, 0)}))
+        await wait_until(screen, lambda: AGE not in text(screen))

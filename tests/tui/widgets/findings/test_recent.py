@@ -169,6 +169,10 @@ def test_a_finding_whose_nic_is_gone_is_not_resolved() -> None:
     recent.update(diagnosed(), 105.0 + GONE_SECONDS, is_nic_gone)
     newest = recent.resolved[0]
     assert (subject(newest), newest.has_no_nic) == ("b", True)
+    gone.remove("b")
+    recent.update(diagnosed(), 106.0 + GONE_SECONDS, is_nic_gone)
+    newest = recent.resolved[0]
+    assert (subject(newest), newest.has_no_nic) == ("b", False), "it came back later"
 
 
 def test_another_finding_about_the_subject_does_not_take_a_key() -> None:

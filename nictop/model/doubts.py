@@ -1,0 +1,101 @@
+"""What of a host an event may have changed that no inventory has read.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.probe.records import Link, PciFunction
+
+NOT_OF_LINKS = "CPU "
+"""Beginning of subjects that no event of a link is about."""
+Subject = int | str | None
+"""ifindex, name or PCI address."""
+
+
+class Doubts:
+    """An event of a link is about that link and what belongs to it; any other one may be about
+    everything."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        event = snapshot.unread_event
+        self.exist = event is not None and snapshot.inventory is not None
+        self.about_all = self.exist and (
+            event is None or event.source != "link" or not snapshot.changes
+        )
+        self._own: Collection[int] = ()
+        """ifindexes of the links that such events are about."""
+        self._changed: set[Subject] = set()
+        self._others: set[Subject] = set()
+        self._has_new_link = any(map(is_unread_link, snapshot.links.values()))
+        if self.exist and not self.about_all:
+            self._own = snapshot.changes
+            self._sort_links(snapshot)
+
+    def _sort_links(self, snapshot: Snapshot) -> None:
+        assert snapshot.inventory is not None
+        known = snapshot.inventory.links, snapshot.links.values(), snapshot.departed.values()
+        links = [link for part in known for link in part]
+        changed = _changed_links(snapshot, links)
+        for link in links:
+            if link.ifindex in changed:
+                self._changed |= _subjects_of(link)
+        for link in links:
+            if link.ifindex not in changed:
+                self._others |= _subjects_of(link)
+
+    def concern(self, ifindex: int | None, subject: str) -> bool:
+        """Of a finding about a netdev, a PCI function, or something else."""
+        if not self.exist or self.about_all:
+            return self.exist
+        if subject.startswith(NOT_OF_LINKS):
+            return False
+        subjects: set[Subject] = {ifindex, subject} - {None}
+        if subjects & self._changed:
+            return True
+        return not subjects & self._others
+
+    def concern_link(self, link: Link) -> bool:
+        """What was read of a netdev, but for what events tell of it: its name, state and MTU."""
+        return self.about_all or link.ifindex in self._changed
+
+    def concern_speed(self, link: Link) -> bool:
+        return link.ifindex in self._own
+
+    def concern_function(self, pci: PciFunction) -> bool:
+        """A PCI function and its driver; also one without a driver while a netdev has come that may
+        be its own."""
+        if self.about_all or pci.address in self._changed:
+            return True
+        return self.exist and pci.driver is None and self._has_new_link
+
+
+def doubts_of(snapshot: Snapshot) -> Doubts | None:
+    """None: there are none. The same object while only readings are new."""
+    if snapshot.unread_event is None:
+        return None
+    known: Doubts | None = snapshot.kept.get(Doubts)
+    if known is None:
+        known = snapshot.kept[Doubts] = Doubts(snapshot)
+    return known
+
+
+def _changed_links(snapshot: Snapshot, links: Sequence[Link]) -> Collection[int]:
+    """ifindexes of those that changed since the inventory, of links that have or had their names,
+    and of links above and below them."""
+    names = {change.name for change in snapshot.changes.values()}
+    own = {*snapshot.changes, *(link.ifindex for link in links if link.name in names)}
+    changed = set(own)
+    for link in links:
+        if link.ifindex in own:
+            changed |= {index for index in (link.master, link.lower) if index is not None}
+        elif link.master in own or link.lower in own:
+            changed.add(link.ifindex)
+    return changed
+
+
+def _subjects_of(link: Link) -> set[Subject]:
+    return {subject for subject in (link.ifindex, link.name, link.pci_address) if subject}

@@ -1,0 +1,50 @@
+"""What the differences of a side do not rest on: sources that were not read, or were read some time
+before its links.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from nictop.model.facts import absence_reason
+from nictop.model.snapshot import Snapshot, outdated_text
+from nictop.model.text.units import whole_seconds
+from nictop.model.text.words import UNKNOWN_REASONS
+from nictop.rules.sources import SOURCES
+
+OLD_SECONDS = 30.0
+"""Age of what is read at events and at intervals, from which it is told."""
+OF_MANAGERS = ("networkmanager", "networkd", "configuration", "stopped_managers")
+"""The sources that a link event says nothing about, the most important one first."""
+
+
+def notes_of(name: str, snapshot: Snapshot) -> Iterator[str]:
+    """Sentences about a side that begin with its `name`; none: all of it is of one time."""
+    inventory = snapshot.inventory
+    if inventory is None:
+        return
+    age = age_of(snapshot)
+    outdated = outdated_text(snapshot)
+    if outdated:
+        before = f", {whole_seconds(age)} before its newest reading" if age is not None else ""
+        yield f"{name}: managers, addresses and settings {outdated}{before}"
+    elif age is not None and age >= OLD_SECONDS:
+        events = "; events of links are newer" if snapshot.changes else ""
+        yield (
+            f"{name}: managers, addresses and settings read {whole_seconds(age)} before its newest "
+            f"reading{events}"
+        )
+    for source in OF_MANAGERS:
+        why = inventory.unreadable.get(source)
+        if why is not None and why.reason in UNKNOWN_REASONS:
+            yield f"{name}: {SOURCES[source]}: {absence_reason(why, None)}"
+
+
+def age_of(snapshot: Snapshot) -> float | None:
+    """Seconds from the beginning of its inventory to the newest counters, by its own clock; None:
+    not known."""
+    if snapshot.inventory is None or snapshot.counters is None:
+        return None
+    return max(0.0, snapshot.counters.time - snapshot.inventory.time)
