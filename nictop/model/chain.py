@@ -152,14 +152,25 @@ def _unread_steps(link: Link, snapshot: Snapshot) -> Mapping[Step, StepFacts]:
 
 def _slot(link: Link | None, pci: PciFunction | None, snapshot: Snapshot) -> StepFacts:
     if pci is not None:
-        lanes = pcie_text(pci.link)[0] if pci.link is not None else pci.address
-        return "passed", lanes
-    if link is not None and link.pci_address is not None:
-        why = snapshot.inventory.unreadable.get("pci") if snapshot.inventory is not None else None
-        return "unknown", absence_reason(why, None) if why else NOT_READ_YET
-    if link is not None and link.bus is not None:
+        if pci.link is None:
+            return "passed", pci.address
+        return "passed", pcie_text(pci.link)[0]
+    if link is None:
+        return "none", "no device"
+    if link.pci_address is not None:
+        return "unknown", _why_no_functions(snapshot)
+    if link.bus is not None:
         return "passed", f"{link.bus} {link.device or ''}".rstrip()
     return "none", "no device"
+
+
+def _why_no_functions(snapshot: Snapshot) -> str:
+    why = None
+    if snapshot.inventory is not None:
+        why = snapshot.inventory.unreadable.get("pci")
+    if why is None:
+        return NOT_READ_YET
+    return absence_reason(why, None)
 
 
 def _driver(link: Link | None, pci: PciFunction | None) -> StepFacts:

@@ -156,17 +156,25 @@ class TrafficChild:
                 self._signal(signal.SIGKILL)  # its own children in the group
         if not self._exited and not self.was_killed:
             self._end_in_time(now)
-        open_pipes = bool(self.outputs) or self.start_pipe >= 0
-        if self._exited != open_pipes:
+        is_half_ended = self._exited == self._has_open_pipes
+        if not is_half_ended:
             self._half_ended_since = None
         elif self._half_ended_since is None:
             self._half_ended_since = now
         elif now >= self._half_ended_since + TERMINATE_TIMEOUT:
-            if not self._exited:
-                self.terminate(now)  # it runs without output, and cannot be observed
-            elif now >= self.deadline or not self._has_output():
-                self.close()  # a process outside the group has them open
-        return self._exited and not (self.outputs or self.start_pipe >= 0)
+            self._end_other_half(now)
+        return self._exited and not self._has_open_pipes
+
+    @property
+    def _has_open_pipes(self) -> bool:
+        return bool(self.outputs) or self.start_pipe >= 0
+
+    def _end_other_half(self, now: float) -> None:
+        """Of the process and its pipes, one has ended some time ago."""
+        if not self._exited:
+            self.terminate(now)  # it runs without output, and cannot be observed
+        elif now >= self.deadline or not self._has_output():
+            self.close()  # a process outside the group has them open
 
     def _end_in_time(self, now: float) -> None:
         """SIGCONT for a supervisor that was stopped; SIGKILL for a child that does not end."""
@@ -190,9 +198,11 @@ class TrafficChild:
         is_stuck = (
             self.terminated_at is not None and now > self.terminated_at + 2 * TERMINATE_TIMEOUT
         )
-        if not is_stuck and (self._exited or self.terminated_at is not None or not self.outputs):
+        if is_stuck:
+            return now + POLL_SLOW_SECONDS
+        if self._exited or self.terminated_at is not None or not self.outputs:
             return now + POLL_FAST_SECONDS
-        return now + POLL_SLOW_SECONDS if is_stuck else min(self.deadline, now + POLL_SLOW_SECONDS)
+        return min(self.deadline, now + POLL_SLOW_SECONDS)
 
     def reap(self) -> int:
         """Exit status of an ended child, or the negative number of the signal that ended it."""
@@ -202,8 +212,10 @@ class TrafficChild:
         """Whether there is something to read, or the end of a pipe: a probe without CPU time reads
         it late."""
         pipes = select.poll()
-        for descriptor in (*self.outputs, *([self.start_pipe] if self.start_pipe >= 0 else [])):
+        for descriptor in self.outputs:
             pipes.register(descriptor, select.POLLIN)
+        if self.start_pipe >= 0:
+            pipes.register(self.start_pipe, select.POLLIN)
         return bool(pipes.poll(0))
 
     def close(self) -> None:

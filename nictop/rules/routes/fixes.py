@@ -38,22 +38,25 @@ def route_words(
     route: TableRoute, link: Link | None, *, gateway: str | None = None
 ) -> tuple[str, ...]:
     """The route as arguments of ip-route(8); `gateway`: another one than its own."""
-    kind = () if route.type == "unicast" else (route.type,)
-    destination = "default" if route.destination.endswith("/0") else host_address(route.destination)
+    words = [] if route.type == "unicast" else [route.type]
+    if route.destination.endswith("/0"):
+        words.append("default")
+    else:
+        words.append(host_address(route.destination))
     via = gateway or route.gateway
-    words = [
-        *kind,
-        destination,
-        *(("via", via) if via else ()),
-        *(("dev", link.name) if link is not None else ()),
-    ]
+    if via:
+        words += ["via", via]
+    if link is not None:
+        words += ["dev", link.name]
     if route.metric:
         words += ["metric", str(route.metric)]
     if route.table != MAIN_TABLE:
         words += ["table", str(route.table)]
     if route.protocol not in (0, RTPROT_BOOT):  # what ip-route(8) sets without the word
         words += ["proto", PROTOCOL_WORDS.get(route.protocol, str(route.protocol))]
-    return (*words, "onlink") if route.onlink and gateway is None else tuple(words)
+    if route.onlink and gateway is None:
+        words.append("onlink")
+    return tuple(words)
 
 
 def change_route(

@@ -117,10 +117,10 @@ def activate_targets(
             # an activation that it has begun already shows in the next state
             if device is None or stop_autoconnect(client, target, now, force):
                 continue
-            may_be_reached = call is not None or not target.uuid
-            if not may_be_reached and not force and device.active == target.uuid:
-                may_be_reached = is_link_unchanged(before.get(name))
-            if may_be_reached and is_reached(target, device, now, call):
+            may_stay = call is not None or not target.uuid
+            if not may_stay and not force:
+                may_stay = device.active == target.uuid and is_link_unchanged(before.get(name))
+            if may_stay and is_reached(target, device, now, call):
                 del pending[name]
             elif must_activate(target, device, call, start, force):
                 calls[name] = activate(client, target, device, now)

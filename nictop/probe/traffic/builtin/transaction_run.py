@@ -225,23 +225,30 @@ class TransactionRun:
             if self._connects and not ended:
                 self._stopped = shortage_during(HostUsage(), self._usage)
                 ended = bool(self._stopped)
-        now = self._finish_time(start) if not self._stopped else time.monotonic()
         if self._stopped:
+            now = time.monotonic()
             workers.kill()
+        else:
+            now = self._finish_time(start)
         cpu_times = workers.reap()
-        seconds = now - start - self._options.omit
-        planned = self._options.seconds - self._options.omit
-        # the last transactions began in time, and were waited for
-        seconds = seconds if self._options.files or self._stopped else min(seconds, planned)
-        if self._options.rate:
-            # the last one may be answered before the next one would have been due
-            seconds = planned
         return {
             **meter.total(),
-            "seconds": round(max(0.0, seconds), 6),
+            "seconds": round(max(0.0, self._measured_seconds(now - start)), 6),
             "stopped": self._stopped,
             **cpu_times,
         }
+
+    def _measured_seconds(self, seconds: float) -> float:
+        """`seconds`: from the start until the last transaction ended."""
+        planned = self._options.seconds - self._options.omit
+        if self._options.rate:
+            # the last one may be answered before the next one would have been due
+            return planned
+        measured = seconds - self._options.omit
+        if self._options.files or self._stopped:
+            return measured
+        # the last transactions began in time, and were waited for
+        return min(measured, planned)
 
     def _serve(self, workers: Workers, start: float) -> dict[str, Any]:
         """The server: until its processes have ended, or its client has; returns the fields of the
