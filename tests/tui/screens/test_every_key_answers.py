@@ -117,6 +117,12 @@ UNREAD = (
     (("1", "o", "down", "down", "down", "enter"), "waiting for alma-load-001"),
     (("6", "enter"), "Not started: a test needs two hosts"),
     (("7", "m"), "nothing to mark here"),
+    (("1", "colon", *"place", "enter"), "interfaces were not read yet"),
+    (("1", "colon", *"layers", "enter"), "interfaces were not read yet"),
+    (("1", "colon", *"connections", "enter"), "Interfaces: not read yet"),
+    (("1", "colon", *"packets", "enter"), "Packets are shown; that changes nothing"),
+    (("1", "o", "enter"), "Virtual interfaces are hidden; that changes nothing"),
+    (("4", "o", "enter"), "Skipped checks are shown; that changes nothing"),
 )
 """Keys → what the answer says before the interfaces are read."""
 ANSWERS: dict[str, Sequence[tuple[tuple[str, ...], str]]] = {
