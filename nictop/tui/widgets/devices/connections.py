@@ -61,7 +61,7 @@ from nictop.tui.widgets.base.line_widget import (
 from nictop.tui.widgets.base.sortable_table import SortableTable
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.cpu.nic_view import no_link_text, nic_line
+from nictop.tui.widgets.cpu.nic_view import nic_line, no_link_text
 
 FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
 USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22
