@@ -351,8 +351,8 @@ class LiveScreen(LiveDrawing):
             return f"{self.nictop.hosts.session.name}: interfaces were not read yet."
         if row is None or row.link is None:
             return "No other interface is listed in Devices."
-        where = "before" if direction < 0 else "behind"
-        return f"{clean(row.link.name)}: there is no interface {where} it in Devices."
+        which = "first" if direction < 0 else "last"
+        return f"{clean(row.link.name)} is the {which} interface that Devices lists."
 
     def action_step_nic(self, direction: int) -> None:
         """The same in Queues and CPUs, where the key is among the first of the footer."""

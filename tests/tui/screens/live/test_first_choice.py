@@ -11,7 +11,7 @@ import pytest
 from nictop.probe.records import Line
 from nictop.rules.wording import is_checked
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.devices.table import REACTION_SECONDS
+from nictop.tui.widgets.base.choice_list import REACTION_SECONDS
 from tests.support.screen import FROZEN_TIME, Screen, screen_with_hosts, wait_until
 from tests.support.stages import STAGES, items_of, recorded_hosts
 
