@@ -23,6 +23,7 @@ from textual.widget import Widget
 from nictop.replay.position import wall_clock_text
 from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen
+from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_widget import TONES, Span
 from nictop.tui.widgets.findings.panel import FindingsPanel
@@ -64,6 +65,8 @@ class FramedScreen(NictopScreen, Screen[None]):
     it belongs to."""
 
     AUTO_FOCUS = ""
+    HELD_LISTS: ClassVar[tuple[type[ChoiceList], ...]] = ()
+    """Those whose lines the keys act on, and whose first choice may move."""
     TAB: ClassVar[str] = ""
     BINDINGS: ClassVar[list[BindingType]] = FRAME_KEYS
 
@@ -131,6 +134,9 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def on_mount(self) -> None:
         nictop = self.nictop
+        self.subscribe(self.opener.pressed, self._hold_choices)
+        for held in self.HELD_LISTS:
+            self.query_one(held).clock = nictop.now
         for signal in (
             nictop.hosts.changed,
             nictop.traffic.changed,
@@ -146,6 +152,12 @@ class FramedScreen(NictopScreen, Screen[None]):
             self.set_class(nictop.replay.is_past, "-past")
         self.draw_frame()
         self.query_one(KeyFooter).take_bindings()
+
+    def _hold_choices(self) -> None:
+        """What is read or acted on is what was shown when the key was pressed."""
+        if self.in_sight:
+            for held in self.HELD_LISTS:
+                self.query_one(held).hold_choice()
 
     def on_screen_resume(self) -> None:
         """It was covered by another screen, and not drawn meanwhile."""

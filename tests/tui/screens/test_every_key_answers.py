@@ -117,6 +117,12 @@ UNREAD = (
     (("1", "o", "down", "down", "down", "enter"), "waiting for alma-load-001"),
     (("6", "enter"), "Not started: a test needs two hosts"),
     (("7", "m"), "nothing to mark here"),
+    (("1", "colon", *"place", "enter"), "interfaces were not read yet"),
+    (("1", "colon", *"layers", "enter"), "interfaces were not read yet"),
+    (("1", "colon", *"connections", "enter"), "Interfaces: not read yet"),
+    (("1", "colon", *"packets", "enter"), "Packets are shown; that changes nothing"),
+    (("1", "o", "enter"), "Virtual interfaces are hidden; that changes nothing"),
+    (("4", "o", "enter"), "Skipped checks are shown; that changes nothing"),
 )
 """Keys → what the answer says before the interfaces are read."""
 ANSWERS: dict[str, Sequence[tuple[tuple[str, ...], str]]] = {
@@ -126,7 +132,7 @@ ANSWERS: dict[str, Sequence[tuple[tuple[str, ...], str]]] = {
     "links": (
         (("4", "enter"), "not all checks had run yet; no finding was chosen"),
         (("4", "N"), "no previous finding so far: not all checks have run yet"),
-        (("2", "left"), "ens192: there is no interface before it"),
+        (("2", "left"), "ens192 is the first interface that Devices lists."),
         (("b",), "alma-load-001:ens192 · traffic of the NIC"),
     ),
     "machine": (
@@ -137,7 +143,7 @@ ANSWERS: dict[str, Sequence[tuple[tuple[str, ...], str]]] = {
     "all": (
         (("4", "N"), "There is no previous finding."),
         (("1", "S"), "The usual order is not reversed; s sorts by a column."),
-        (("3", *["right"] * 9), "ens256: there is no interface behind it in Devices."),
+        (("3", *["right"] * 9), "ens256 is the last interface that Devices lists."),
         (("6", "enter"), "Not started: a test needs two hosts"),
         (("1", "down", "4", "down", "down", "b"), "alma-load-001:ens224v0 · traffic of the NIC"),
     ),

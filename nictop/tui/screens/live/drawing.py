@@ -56,6 +56,8 @@ CPU_FILTER_HINT = "filter: 0-7  busy>50  soft>10  steal>0  irq/s>1000  !3"
 class LiveDrawing(FramedScreen):
     """The live screen without its actions."""
 
+    HELD_LISTS = (DeviceTable,)
+
     def __init__(self) -> None:
         super().__init__()
         self.host = ShownHost()
@@ -100,7 +102,7 @@ class LiveDrawing(FramedScreen):
         nictop, table = self.nictop, self.query_one(DeviceTable)
         if nictop.replay is not None:
             table.preferred = nictop.replay.nic
-        table.waiting, table.clock = self._waiting_lines, nictop.now
+        table.waiting = self._waiting_lines
         self.query_one(QueueView).waiting = self._waiting_lines
         self.query_one(CpuView).waiting = self._waiting_lines
         self.query_one(FindingsView).waiting = self._waiting_for_checks
@@ -108,18 +110,12 @@ class LiveDrawing(FramedScreen):
             view.axis_end = self.nictop.moment_text
         table.focus()
         self.host.name = nictop.hosts.chosen
-        self.subscribe(self.opener.pressed, self._hold_choice)
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
         self.subscribe(nictop.changes.changed, self._update_change)
         self.subscribe(nictop.hosts.changed, self._update_hosts, now=True)
         self.subscribe(nictop.hosts.snapshot_changed, self._update_snapshot, now=True)
         self.subscribe(nictop.diagnosis.changed, self._update_diagnosis, now=True)
         self.subscribe(nictop.display.changed, self._update_display)
-
-    def _hold_choice(self) -> None:
-        """What is read or acted on is the interface that was shown when the key was pressed."""
-        if self.in_sight:
-            self.query_one(DeviceTable).hold_choice()
 
     # -------------------------------------------------------------------------------- what is shown
 

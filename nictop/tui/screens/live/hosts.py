@@ -73,6 +73,7 @@ class HostsScreen(FramedScreen):
     """Changes take effect at once."""
 
     TAB = "hosts"
+    HELD_LISTS = (OverviewTable,)
     BINDINGS: ClassVar[list[BindingType]] = HOSTS_KEYS
 
     @property

@@ -47,7 +47,7 @@ from nictop.tui.screens.live.bodies import (
 from nictop.tui.screens.live.drawing import LiveDrawing
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
-from nictop.tui.widgets.base.line_widget import LineWidget
+from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
@@ -136,24 +136,29 @@ class LiveScreen(LiveDrawing):
         if row is not None:
             link = netdev_of(row, self.nictop.display.snapshot(self.nictop.hosts.session))
         if link is None:
-            self.nictop.notify(self._why_not("mark"), MARK_TITLE)
+            self.nictop.notify(self._why_not("choose"), MARK_TITLE)
         else:
             self.mark(self.host.name, link.name)
 
     def show_place(self) -> None:
         """Of the chosen interface in its machine."""
         row = self.query_one(DeviceTable).chosen
-        if row is not None:
-            ifindex = None if row.link is None else row.link.ifindex
-            self.app.push_screen(PlaceScreen(ifindex, "" if row.pci is None else row.pci.address))
+        if row is None:
+            self.nictop.notify(self._why_not("choose"), "Place in the machine")
+            return
+        ifindex = None if row.link is None else row.link.ifindex
+        self.app.push_screen(PlaceScreen(ifindex, "" if row.pci is None else row.pci.address))
 
     def show_layers(self) -> None:
         """The first one of interest, if the chosen interface has a chain."""
         view = self.query_one(ChainView)
         if view.steps:
             self.open_layer(view.steps[view.chosen].step)
-        else:
-            self.nictop.notify("No layers are known of this row.", "Layers")
+            return
+        why_not = "No layers are known of this row."
+        if self.query_one(DeviceTable).chosen is None:
+            why_not = self._why_not("choose")
+        self.nictop.notify(why_not, "Layers")
 
     def action_connections(self) -> None:
         """Who uses the chosen interface."""
@@ -317,7 +322,8 @@ class LiveScreen(LiveDrawing):
             return f"{name}: interfaces were not read yet."
         if what == "set_up" and not snapshot.links:
             return f"{name} has no network interfaces."
-        if what in ("set_up", "open", "mark") and self.view == DevicesBody.name:
+        is_of_devices = self.view == DevicesBody.name
+        if what == "choose" or (what in ("set_up", "open") and is_of_devices):
             return "Choose an interface first, by its line."
         if what == "set_up" and self.query_one(FindingList).chosen is None:
             return "No finding is chosen; choose an interface in Devices, by its line."
@@ -345,8 +351,8 @@ class LiveScreen(LiveDrawing):
             return f"{self.nictop.hosts.session.name}: interfaces were not read yet."
         if row is None or row.link is None:
             return "No other interface is listed in Devices."
-        where = "before" if direction < 0 else "behind"
-        return f"{clean(row.link.name)}: there is no interface {where} it in Devices."
+        which = "first" if direction < 0 else "last"
+        return f"{clean(row.link.name)} is the {which} interface that Devices lists."
 
     def action_step_nic(self, direction: int) -> None:
         """The same in Queues and CPUs, where the key is among the first of the footer."""
@@ -413,12 +419,16 @@ class LiveScreen(LiveDrawing):
     def toggle_virtual(self) -> None:
         table = self.query_one(DeviceTable)
         table.virtual = not table.virtual
-        self._draw()
+        state = "Virtual interfaces are " + ("shown" if table.virtual else "hidden")
+        self._draw_toggled(table, state)
 
     def toggle_packets(self) -> None:
         table = self.query_one(DeviceTable)
         table.packets = not table.packets
+        before = table.lines
         self._draw()
+        if not table.is_sortable:  # else the titles of its columns are others
+            self._say_if_same(table, before, f"{'Packets' if table.packets else 'Bits'} are shown")
 
     def show_drops(self) -> None:
         """Monitor the dropped packets of the chosen host."""
@@ -437,9 +447,12 @@ class LiveScreen(LiveDrawing):
         self._draw_toggled(view, f"Idle queues {'are shown' if view.unfold else 'are folded'}")
 
     def _draw_toggled(self, view: LineWidget, state: str) -> None:
-        """Say the state where it changes nothing that is drawn."""
         before = view.lines
         self._draw()
+        self._say_if_same(view, before, state)
+
+    def _say_if_same(self, view: LineWidget, before: Sequence[SpanLine], state: str) -> None:
+        """Say the state where it changes nothing that is drawn."""
         if view.lines == before:
             self.nictop.notify(f"{state}; that changes nothing that is shown now.", "View")
 
@@ -493,12 +506,18 @@ class LiveScreen(LiveDrawing):
     def toggle_skipped(self) -> None:
         view = self.query_one(FindingsView)
         view.skipped = not view.skipped
-        self._findings.draw()
+        self._draw_toggled_findings("Skipped checks", is_shown=view.skipped)
 
     def toggle_resolved(self) -> None:
         view = self.query_one(FindingsView)
         view.resolved = not view.resolved
+        self._draw_toggled_findings("Resolved findings", is_shown=view.resolved)
+
+    def _draw_toggled_findings(self, what: str, *, is_shown: bool) -> None:
+        listed = self.query_one(FindingList)
+        before = listed.lines
         self._findings.draw()
+        self._say_if_same(listed, before, f"{what} are {'shown' if is_shown else 'hidden'}")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Keys are offered only in the view that they act on."""

@@ -120,6 +120,7 @@ class TrafficScreen(FramedScreen):
     """The first screen of its tab."""
 
     TAB = "traffic"
+    HELD_LISTS = (PairTable,)
     BINDINGS: ClassVar[list[BindingType]] = TRAFFIC_KEYS
 
     def __init__(self) -> None:

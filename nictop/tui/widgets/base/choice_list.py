@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from time import monotonic
 from typing import ClassVar
 
 from textual import events
@@ -11,6 +13,10 @@ from textual.message import Message
 
 from nictop.tui.keys import LIST_KEYS
 from nictop.tui.widgets.base.line_widget import LineWidget
+
+REACTION_SECONDS = 0.5
+"""From what somebody sees until the key that answers it is received: his own reaction, and the
+round trip of a terminal over SSH."""
 
 
 class ChoiceList(LineWidget):
@@ -31,6 +37,11 @@ class ChoiceList(LineWidget):
         """The user has chosen a line; until then it is `first_choice`."""
         self._last_index = 0
         """Index of the line that was chosen last."""
+        self.clock: Callable[[], float] = monotonic
+        self._is_held = False
+        """What is chosen stays chosen, although the user has not chosen it."""
+        self._own_choices: deque[tuple[float, str]] = deque(maxlen=8)
+        """Time of `clock` and key of the lines that were `first_choice`."""
 
     @property
     def index(self) -> int | None:
@@ -51,6 +62,21 @@ class ChoiceList(LineWidget):
         `first_choice`."""
         self._keys, self._key, self._moved = (), None, key is not None
         self._wanted = key
+        self._is_held = False
+        self._own_choices.clear()
+
+    def hold_choice(self) -> None:
+        """A key is pressed: from now on the chosen line stays chosen, as it is read or acted on. If
+        it was chosen by itself just now, the user means the one that was shown before."""
+        if self.index is None:
+            return
+        self._is_held = True
+        seen = self.clock() - REACTION_SECONDS
+        keys = [key for time, key in self._own_choices if time <= seen and key in self._keys]
+        self._own_choices.clear()
+        if keys and not self._moved:
+            self._choose(self._keys.index(keys[-1]))
+            self.redraw()
 
     def set_keys(self, keys: Sequence[str]) -> None:
         """Set the keys of all lines. The cursor stays on its line; when that is gone, it is where
@@ -62,7 +88,8 @@ class ChoiceList(LineWidget):
         if self._wanted in keys:
             self._choose(keys.index(self._wanted))
         self._wanted = None
-        if not self._moved and not self.is_chosen_gone:
+        is_held = self._is_held and self.index is not None
+        if not self._moved and not self.is_chosen_gone and not is_held:
             self._choose(self.first_choice())
         elif self.index is None:
             instead = self.index_instead(self._last_index)
@@ -86,7 +113,8 @@ class ChoiceList(LineWidget):
         return min(place, len(self._keys) - 1)
 
     def first_choice(self) -> int:
-        """Index of the line that is chosen until the user chooses one."""
+        """Index of the line that is chosen until the user chooses one, or presses a key
+        (`hold_choice`)."""
         return 0
 
     def choice_changed(self, index: int) -> None:
@@ -105,6 +133,8 @@ class ChoiceList(LineWidget):
     def _choose(self, index: int) -> None:
         if self._keys[index] != self._key:
             self._key = self._keys[index]
+            if not self._moved:
+                self._own_choices.append((self.clock(), self._key))
             self.choice_changed(index)
 
     def action_move(self, lines: int) -> None:

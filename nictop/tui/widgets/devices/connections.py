@@ -61,7 +61,7 @@ from nictop.tui.widgets.base.line_widget import (
 from nictop.tui.widgets.base.sortable_table import SortableTable
 from nictop.tui.widgets.base.table_line import cell_spans, fit_with_mark, header_line
 from nictop.tui.widgets.base.while_open import WhileOpen
-from nictop.tui.widgets.cpu.nic_view import choose_link_text, nic_line
+from nictop.tui.widgets.cpu.nic_view import nic_line, no_link_text
 
 FILTER_HINT = "filter: nginx  443  192.0.2.  udp  rx>1M  rtt>10  retr>0  !sshd"
 USER_CELLS, SHARE_CELLS, RATE_CELLS = 20, 8, 22
@@ -254,6 +254,7 @@ class ConnectionsView(WhileOpen, Container):
         self._drawn_from: tuple[object, object] = (None, None)
         """Reading and links from which the table was made."""
         self._link: Link | None = None
+        self._why_no_link = ""
         self._is_recording = False
 
     def compose(self) -> ComposeResult:
@@ -270,6 +271,7 @@ class ConnectionsView(WhileOpen, Container):
         if not _is_same_link(link, self._link):
             self.query_one(ConnectionList).begin(None)
         self._link, self._is_recording = link, is_recording
+        self._why_no_link = no_link_text(snapshot, self.key_label)
         drawn_from = (snapshot.connections, snapshot.links)
         is_drawn = all(map(is_, drawn_from, self._drawn_from))
         if link is None or not is_current(snapshot.connections, link.ifindex, snapshot):
@@ -297,7 +299,7 @@ class ConnectionsView(WhileOpen, Container):
     @property
     def _empty_text(self) -> str:
         if self._link is None:
-            return choose_link_text(self.key_label)
+            return self._why_no_link
         if self._table is None and self._is_recording:
             return not_recorded_text(self.key_label)
         if self._table is None:

@@ -7,10 +7,9 @@ again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import is_
-from time import monotonic
 
 from textual import events
 from textual.message import Message
@@ -35,10 +34,6 @@ from nictop.tui.widgets.cpu.nic_view import NO_INTERFACES
 from nictop.tui.widgets.devices.row_findings import place_of, places_of_findings, worst_severity
 from nictop.tui.widgets.devices.table_layout import GRAPH, LEAD_CELLS, TableLayout, layout
 from nictop.tui.widgets.devices.table_rows import VIRTUAL_GROUP, RowDrawing, RowSource
-
-REACTION_SECONDS = 0.5
-"""From what somebody sees until the key that answers it is received: his own reaction, and the
-round trip of a terminal over SSH."""
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
@@ -153,10 +148,6 @@ class DeviceTable(ChoiceList):
         """The chosen row as it was last there."""
         self._gone_row: Row | None = None
         """The same once it is gone, and no other row is chosen."""
-        self.clock: Callable[[], float] = monotonic
-        self._own_choices: list[tuple[float, str]] = []
-        """Time of `clock` and key of each row that `first_choice` has chosen, until a key is
-        pressed."""
 
     # -------------------------------------------------------------------------------------- content
 
@@ -185,20 +176,6 @@ class DeviceTable(ChoiceList):
         self._last_chosen = self._gone_row = None
         self._virtual_at_first, self._drawing = None, None
         self._is_order_due, self._is_settled = True, False
-        self._own_choices.clear()
-
-    def hold_choice(self) -> None:
-        """A key is pressed: from now on the chosen row stays chosen. If it was chosen by itself
-        just now, the user means the one that was shown before."""
-        if self.index is None:
-            return
-        self._is_settled = True
-        seen = self.clock() - REACTION_SECONDS
-        keys = [key for time, key in self._own_choices if time <= seen and key in self._keys]
-        self._own_choices.clear()
-        if keys and not self._moved:
-            self._choose(self._keys.index(keys[-1]))
-            self.redraw()
 
     @property
     def needed_rows(self) -> int:
@@ -364,8 +341,8 @@ class DeviceTable(ChoiceList):
     def first_choice(self) -> int:
         """The netdev named `preferred`, else the device with the worst finding, once the checks
         have read all, else the first netdev with a device, else the first one that is up, else the
-        first row; with a filter, of those that pass it. From then on, or from the first key on, the
-        choice stays: nothing moves below the reader's eyes."""
+        first row; with a filter, of those that pass it. From then on the choice stays: nothing
+        moves below the reader's eyes."""
         if self._is_settled and self.index is not None and not self._matches:
             return self.index
         places = places_of_findings(self.findings if self.is_checked else {})
@@ -380,8 +357,6 @@ class DeviceTable(ChoiceList):
 
     def choice_changed(self, index: int) -> None:
         self._last_chosen, self._gone_row = self._rows[index], None
-        if not self._moved:
-            self._own_choices.append((self.clock(), self._rows[index].key))
         self.post_message(self.Chosen(self._rows[index]))
 
     @property

@@ -8,10 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from nictop.probe.records import Line
+from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import Address, Line
 from nictop.rules.wording import is_checked
 from nictop.tui.screens.live.screen import LiveScreen
-from nictop.tui.widgets.devices.table import REACTION_SECONDS
+from nictop.tui.widgets.base.choice_list import REACTION_SECONDS
+from nictop.tui.widgets.traffic.pair_table import PairTable
+from nictop.wire.source import SourceState
+from tests.support.lines import counters, hello, inventory, link
 from tests.support.screen import FROZEN_TIME, Screen, screen_with_hosts, wait_until
 from tests.support.stages import STAGES, items_of, recorded_hosts
 
@@ -129,3 +133,37 @@ async def test_what_was_chosen_for_a_moment_only_is_not_meant(
         await screen.press("e")
         await screen.settle()
         assert any("set up ens224" in row for row in screen.drawn())
+
+
+async def test_the_path_that_a_key_was_pressed_at_stays_chosen() -> None:
+    """Enter starts a test on it, and another host is read meanwhile, whose paths come first."""
+    async with screen_with_hosts("vm1", "vm2", "vm3") as (screen, hosts):
+
+        def read(name: str, number: int) -> None:
+            line = hello()
+            assert line.hello is not None
+            known = replace(line.hello, boot_id=name)
+            address = Address("ipv4", f"192.0.2.{number}", 24, "global", ())
+            told = inventory(link(2, "ens3", bus="pci", addresses=(address,)))
+            hosts[name].send(
+                SourceState("live"), replace(line, hello=known), told, counters(1.0, {2: (0, 0)})
+            )
+
+        read("vm1", 1)
+        read("vm3", 3)
+        table = await shown_paths(screen, 1)
+        assert table.chosen is not None and table.chosen.pair.server.host == "vm3"
+        await screen.press("e")
+        read("vm2", 2)
+        table = await shown_paths(screen, 3)
+        (before, *_) = table._rows
+        assert before.pair.server.host == "vm2"
+        assert table.chosen is not None and table.chosen.pair.server.host == "vm3"
+
+
+async def shown_paths(screen: Screen, number: int) -> PairTable:
+    if not screen.app.screen.query(PairTable):
+        await screen.press("6")
+    table = screen.app.screen.query_one(PairTable)
+    await wait_until(screen, lambda: table.count == number)
+    return table
