@@ -143,6 +143,7 @@ def test_what_is_read_again_after_an_event_has_not_passed(source: EventSource) -
         steps = {step.step: step for step in chain}
         assert (steps["address"].state, steps["address"].text) == ("unknown", "192.0.2.9/24")
         assert steps["link"].state == "passed", "events tell that themselves"
+        assert steps["profile"].state == "unknown", "nor that there is none"
     read = advance(doubtful, inventory(nic, time=6.0))
     again = {step.step: step for step in nic_chain(nic, None, read, (), is_checked=True)}
     assert again["address"].state == "passed"
