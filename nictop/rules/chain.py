@@ -50,8 +50,10 @@ def _no_chains(inventory: Inventory) -> KnownChains:
 
 
 _chains = PerInventory(_no_chains)
-NOT_KNOWN_BY_EVENTS: frozenset[Step] = frozenset(get_args(Step)) - {"name", "link", "load"}
+MAY_CHANGE: frozenset[Step] = frozenset(get_args(Step)) - {"name", "link", "load"}
 """The steps but for what the events of a netdev tell themselves, and its readings."""
+MAY_CHANGE_WITH_LINK = MAY_CHANGE - {"slot", "driver"}
+"""After an event of the netdev: its device and its driver stay with it."""
 MAX_CACHED_STEPS = 2048
 """Those of 200 NICs, of all hosts."""
 _step_without_finding = lru_cache(MAX_CACHED_STEPS)(ChainStep)
@@ -137,9 +139,11 @@ def _doubted_steps(
     doubts = doubts_of(snapshot)
     if doubts is None:
         return ()
+    if doubts.about_all:
+        return MAY_CHANGE
     if link is not None:
-        return NOT_KNOWN_BY_EVENTS if doubts.concern_link(link) else ()
-    return NOT_KNOWN_BY_EVENTS if pci is not None and doubts.concern_function(pci) else ()
+        return MAY_CHANGE_WITH_LINK if doubts.concern_link(link) else ()
+    return MAY_CHANGE if pci is not None and doubts.concern_function(pci) else ()
 
 
 def _made_chain(

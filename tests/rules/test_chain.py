@@ -156,6 +156,11 @@ def test_an_event_of_another_nic_leaves_what_has_passed() -> None:
     assert lost.unread_event is not None
     chain = {step.step: step for step in nic_chain(nic, None, lost, (), is_checked=True)}
     assert chain["address"].state == "passed"
+    came = advance(before, change(2, "ens224", carrier=False, time=5.0))
+    came = advance(came, change(2, "ens224", time=5.5))
+    chain = {step.step: step for step in nic_chain(nic, None, came, (), is_checked=True)}
+    assert chain["address"].state == "unknown"
+    assert chain["slot"].state == "passed", "its device stays with it"
 
 
 def test_the_finding_of_a_step_is_its_mark() -> None:
