@@ -50,9 +50,10 @@ def _no_chains(inventory: Inventory) -> KnownChains:
 
 
 _chains = PerInventory(_no_chains)
-KNOWN_BY_EVENTS: frozenset[Step] = frozenset(("name", "link", "load"))
-"""What the events of a netdev tell themselves, and its readings."""
-ALL_STEPS: frozenset[Step] = frozenset(get_args(Step))
+MAY_CHANGE: frozenset[Step] = frozenset(get_args(Step)) - {"name", "link", "load"}
+"""The steps but for what the events of a netdev tell themselves, and its readings."""
+MAY_CHANGE_WITH_LINK = MAY_CHANGE - {"slot", "driver"}
+"""After an event of the netdev: its device and its driver stay with it."""
 MAX_CACHED_STEPS = 2048
 """Those of 200 NICs, of all hosts."""
 _step_without_finding = lru_cache(MAX_CACHED_STEPS)(ChainStep)
@@ -124,24 +125,25 @@ def nic_chains(
         if nic.link is None or is_virtual(nic.link) or is_unread_link(nic.link):
             chain = _made_chain(nic.link, nic.pci, snapshot, nic.findings, is_checked=is_checked)
         else:
-            sure = _sure_steps(nic.link, nic.pci, snapshot, is_checked=is_checked)
-            chain = _chain_of(STEPS, next(read_of_plain), nic.findings, sure)
+            doubted = _doubted_steps(nic.link, nic.pci, snapshot)
+            read = next(read_of_plain)
+            chain = _chain_of(STEPS, read, nic.findings, doubted, is_checked=is_checked)
         chains.append(chain)
     return chains
 
 
-def _sure_steps(
-    link: Link | None, pci: PciFunction | None, snapshot: Snapshot, *, is_checked: bool
+def _doubted_steps(
+    link: Link | None, pci: PciFunction | None, snapshot: Snapshot
 ) -> Collection[Step]:
-    """Those that may pass: an event that no inventory has read may have changed the others."""
-    if not is_checked:
-        return ()
+    """Those that an event which no inventory has read may have changed."""
     doubts = doubts_of(snapshot)
     if doubts is None:
-        return ALL_STEPS
+        return ()
+    if doubts.about_all:
+        return MAY_CHANGE
     if link is not None:
-        return KNOWN_BY_EVENTS if doubts.concern_link(link) else ALL_STEPS
-    return () if pci is not None and doubts.concern_function(pci) else ALL_STEPS
+        return MAY_CHANGE_WITH_LINK if doubts.concern_link(link) else ()
+    return MAY_CHANGE if pci is not None and doubts.concern_function(pci) else ()
 
 
 def _made_chain(
@@ -153,33 +155,35 @@ def _made_chain(
     is_checked: bool,
 ) -> tuple[ChainStep, ...]:
     read = _steps(link, pci, snapshot)
-    sure = _sure_steps(link, pci, snapshot, is_checked=is_checked)
-    return _chain_of(tuple(read), read.values(), findings, sure)
+    doubted = _doubted_steps(link, pci, snapshot)
+    return _chain_of(tuple(read), read.values(), findings, doubted, is_checked=is_checked)
 
 
 def _chain_of(
     steps: tuple[Step, ...],
     read: Iterable[StepFacts],
     findings: Sequence[Finding],
-    sure: Collection[Step],
+    doubted: Collection[Step],
+    *,
+    is_checked: bool,
 ) -> tuple[ChainStep, ...]:
-    """`read`: of each of `steps`. `sure`: see `_sure_steps`."""
+    """`read`: of each of `steps`. `doubted`: see `_doubted_steps`."""
     by_step = _by_step(findings, steps) if findings else {}
     chain: list[ChainStep] = []
     is_broken = False
     for step, facts in zip(steps, read, strict=True):
-        state = facts[0]
+        state: ChainState = "unknown" if step in doubted else facts[0]
         own = by_step.get(step, ())
         if own and (own[0].severity != "info" or state == "passed"):
             chain.append(_step_with_finding(step, facts, own))
         elif is_broken and state != "passed" and step != "load":
             chain.append(_step_without_finding(step, "waits", ""))
-        elif state == "passed" and step not in sure:
+        elif state == "passed" and not is_checked:
             chain.append(_step_without_finding(step, "unknown", facts[1]))
         elif own:
             chain.append(ChainStep(step, state, facts[1], own))
         else:
-            chain.append(_step_without_finding(step, *facts))
+            chain.append(_step_without_finding(step, state, facts[1]))
         is_broken = is_broken or state == "failed"
     return tuple(chain)
 

@@ -143,6 +143,7 @@ def test_what_is_read_again_after_an_event_has_not_passed(source: EventSource) -
         steps = {step.step: step for step in chain}
         assert (steps["address"].state, steps["address"].text) == ("unknown", "192.0.2.9/24")
         assert steps["link"].state == "passed", "events tell that themselves"
+        assert steps["profile"].state == "unknown", "nor that there is none"
     read = advance(doubtful, inventory(nic, time=6.0))
     again = {step.step: step for step in nic_chain(nic, None, read, (), is_checked=True)}
     assert again["address"].state == "passed"
@@ -155,6 +156,11 @@ def test_an_event_of_another_nic_leaves_what_has_passed() -> None:
     assert lost.unread_event is not None
     chain = {step.step: step for step in nic_chain(nic, None, lost, (), is_checked=True)}
     assert chain["address"].state == "passed"
+    came = advance(before, change(2, "ens224", carrier=False, time=5.0))
+    came = advance(came, change(2, "ens224", time=5.5))
+    chain = {step.step: step for step in nic_chain(nic, None, came, (), is_checked=True)}
+    assert chain["address"].state == "unknown"
+    assert chain["slot"].state == "passed", "its device stays with it"
 
 
 def test_the_finding_of_a_step_is_its_mark() -> None:

@@ -436,9 +436,9 @@ def with_doubts(column: Column[RowT], is_doubtful: Callable[[str, RowT], bool]) 
     def value(row: RowT) -> Value:
         known = column.value(row)
         text, _ = column.cell(row)
-        if text in ("", NOT_READ, units.UNKNOWN) or not is_doubtful(column.key, row):
+        if text in ("", NOT_READ) or not is_doubtful(column.key, row):
             return known
-        return IN_DOUBT + text, "dim"
+        return (NOT_READ if text == units.UNKNOWN else IN_DOUBT + text), "dim"
 
     return replace(column, value=value, rank=column.sort_key)
 
