@@ -108,8 +108,9 @@ class SetUpScreen(HostDialog):
         if typed.state == nic_state(self._place):
             form.fill(typed.words)
             self._kept_text = TYPED_BEFORE.format(name)
-        else:
-            del self.nictop.changes.typed[self._nic]
+            return
+        del self.nictop.changes.typed[self._nic]
+        if form.has_typed(typed.words):
             self._kept_text = DROPPED.format(name)
 
     def _note_typed(self) -> None:
@@ -195,14 +196,16 @@ class SetUpScreen(HostDialog):
             self.draw()
 
     def _take_newest(self) -> bool:
-        """Whether there is a new inventory, or part of one; a NIC that is gone stays as it was."""
-        session = self.nictop.hosts.by_name.get(self._place.host.name)
+        """Whether there is a new inventory, or part of one, or an event has changed the NIC; one
+        that is gone stays as it was."""
+        session, shown = self.nictop.hosts.by_name.get(self._place.host.name), self._place
         if session is None or session.snapshot.inventory is None:
             return False
-        if session.snapshot.inventory is self._place.host.snapshot.inventory:
-            return False
-        link = session.snapshot.links.get(self._place.link.ifindex)
+        link = session.snapshot.links.get(shown.link.ifindex)
         if link is None:
+            return False
+        is_read = session.snapshot.inventory is not shown.host.snapshot.inventory
+        if not is_read and link is shown.link:
             return False
         host = HostFacts(session.snapshot, session.window.parts)
         self._place = NicRef.of(host, link, other_facts(self.nictop.hosts.sessions, host.name))

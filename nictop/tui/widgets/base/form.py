@@ -105,6 +105,11 @@ class Form(ChoiceList):
         """Nothing was typed or chosen."""
         return self.words == presets(self._by_name.values())
 
+    def has_typed(self, words: Mapping[str, str]) -> bool:
+        """A text was typed among these words, not only choices made."""
+        texts = [field for field in self._by_name.values() if not field.choices]
+        return any(words.get(field.name, field.preset) != field.preset for field in texts)
+
     def fill(self, words: Mapping[str, str]) -> None:
         """The texts of the fields that there are; the others stay."""
         self.words |= {name: word for name, word in words.items() if name in self.words}

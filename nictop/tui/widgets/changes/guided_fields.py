@@ -85,14 +85,17 @@ class Missing(NictopError):
 
 
 def fields_of(place: NicRef) -> Sequence[Field]:
-    """All fields, with the current settings of the NIC as examples."""
+    """All fields, with the current settings of the NIC as examples. Its default route is the
+    preset: a new address does not take it away unless that is chosen."""
     online = place.host.inventory.platform.online_cpus or ""
+    gateway = _current_gateway(place.link)
+    default_route = (YES, NO) if gateway else (NO, YES)
     fields = (
         Field("job", "Action", "", None, JOBS),
         Field("method", "Method", "", None, (STATIC, DHCP)),
-        Field("address", "Address/prefix", "e.g. 192.0.2.10/24", empty=REQUIRED),
-        Field("default_route", "Default route", "", None, (NO, YES)),
-        Field("gateway", "Gateway", "e.g. 192.0.2.1", empty="none"),
+        Field("address", "Address/prefix", _address_text(place.link), empty=REQUIRED),
+        Field("default_route", "Default route", "", None, default_route),
+        Field("gateway", "Gateway", "e.g. 192.0.2.1", preset=gateway, empty="none"),
         Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
         Field("mtu", "MTU", _mtu_range_text(place), empty=REQUIRED),
         Field("queues", "Queues", _queue_range_text(place), empty=REQUIRED),
@@ -186,6 +189,22 @@ def _number(text: str, what: str) -> int:
     if not is_number or len(word) > 6:
         raise NictopError(f'"{word}" is not an integer')
     return int(word)
+
+
+def _address_text(link: Link) -> str:
+    """``current 192.0.2.10/24``, else an example."""
+    for address in link.addresses:
+        if address.scope == "global":
+            return f"current {address.address}/{address.prefix_length}"
+    return "e.g. 192.0.2.10/24"
+
+
+def _current_gateway(link: Link) -> str:
+    """Of its IPv4 default route; "": it has none."""
+    for route in link.default_routes:
+        if route.family == "ipv4" and route.gateway:
+            return route.gateway
+    return ""
 
 
 def _mtu_range_text(place: NicRef) -> str:

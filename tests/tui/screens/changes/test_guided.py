@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import ChangeLine, Line, Link, PciFunction, PlannedAction, Unreadable
+from nictop.probe.records import (
+    ChangeLine,
+    Line,
+    Link,
+    LinkChange,
+    PciFunction,
+    PlannedAction,
+    Unreadable,
+)
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.tui.screens.changes.guided import SetUpScreen
 from nictop.tui.screens.changes.screen import HostChangeScreen
@@ -209,6 +217,31 @@ async def test_what_was_typed_is_there_again_until_the_nic_changes() -> None:
 async def choose_mtu(screen: Screen) -> None:
     await open_on(screen, LINK)
     await screen.press(*["right"] * JOBS.index(MTU), "down")
+
+
+async def test_a_choice_that_was_turned_is_not_called_typed() -> None:
+    nic = link(2, "ens192", bus="pci", mtu=1500)
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(nic), counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        await screen.press("right", "escape")
+        await screen.receive(inventory(replace(nic, mtu=9000), time=2.0))
+        await open_on(screen, "ens192")
+        assert "What was typed before" not in dialog_text(screen)
+
+
+async def test_the_open_form_follows_an_mtu_that_an_event_tells() -> None:
+    nic = link(2, "ens192", bus="pci", mtu=1500)
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(nic), counters(1.0, {2: (0, 0)}))
+        await open_on(screen, "ens192")
+        await screen.press("left", "left")
+        assert "current 1500" in "\n".join(form(screen))
+        change = LinkChange(
+            2.0, 2, False, "ens192", nic.operstate, nic.carrier, nic.flags, mtu=1400
+        )
+        await screen.receive(Line(link_change=change))
+        assert "current 1400" in "\n".join(form(screen))
 
 
 @pytest.mark.usefixtures("namespaces")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.changes.actions import Actions, actions_of
 from nictop.errors import NictopError
+from nictop.probe.records.links import Address, DefaultRoute
 from nictop.tui.widgets.base.form import presets
 from nictop.tui.widgets.changes.guided_fields import (
     ADDRESS,
@@ -17,6 +20,7 @@ from nictop.tui.widgets.changes.guided_fields import (
     LED,
     MTU,
     NEW,
+    NO,
     QUEUES,
     VFS,
     YES,
@@ -85,6 +89,18 @@ def test_what_is_typed_is_what_is_done() -> None:
         set_up_of(words(method=DHCP, address="nonsense"), PLACE).fix.commands[0]
     )
     assert "con add" in str(set_up_of(words(method=DHCP, profile=NEW), PLACE).fix.commands[0])
+
+
+def test_a_new_address_keeps_the_default_route_unless_it_is_taken_away() -> None:
+    route = DefaultRoute("ipv4", "192.0.2.1", 100, 254)
+    address = Address("ipv4", "192.0.2.9", 24, "global", ())
+    nic = replace(PLACE.link, default_routes=(route,), addresses=(address,))
+    fields = fields_of(replace(PLACE, link=nic))
+    examples = {field.name: field.example for field in fields}
+    preset = presets(fields)
+    assert examples["address"] == "current 192.0.2.9/24"
+    assert (preset["default_route"], preset["gateway"]) == (YES, "192.0.2.1")
+    assert (presets(FIELDS.values())["default_route"], FIELDS["gateway"].preset) == (NO, "")
 
 
 def test_what_is_missing_is_no_mistake_yet() -> None:
