@@ -29,9 +29,10 @@ from nictop.cli.change.run import job_of
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import ConfigurationEntry, Line, Link, LinkChange
+from nictop.probe.records.links import DefaultRoute
 from nictop.rules import HostFacts
 from nictop.rules.fixes.added_lines import ADDED_LINES_NOTE
-from nictop.rules.fixes.address_files import AddressRequest
+from nictop.rules.fixes.address_files import AddressRequest, address_now
 from nictop.wire.local import LocalSource
 from nictop.wire.probe_process import probe_command
 from tests.changes.carrying import carry
@@ -82,6 +83,29 @@ def generated() -> tuple[HostFacts, Link]:
 
 
 # ---------------------------------------------------------------------------------------- addresses
+
+
+def with_default_route(host: HostFacts) -> Link:
+    route = DefaultRoute("ipv4", "192.0.2.1", 100, 254)
+    return replace(link_of(host, "ens224"), default_routes=(route,))
+
+
+def test_a_default_route_that_is_taken_away_is_said_before() -> None:
+    host, _ = generated()
+    nic = with_default_route(host)
+    lost = "ens224 loses its default route via 192.0.2.1: what uses it does not work afterwards"
+    assert give_address(host, nic, STATIC).warnings == (lost,)
+    kept = AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True)
+    assert give_address(host, nic, kept).warnings == ()
+    assert give_address(host, nic, AddressRequest("2001:db8::1/64")).warnings == ()
+    assert give_address(*generated(), STATIC).warnings == ()
+
+
+def test_a_default_route_that_is_there_is_not_added_again() -> None:
+    host, nic = generated()
+    request = AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True)
+    assert len(address_now(nic, request).commands) == 2
+    assert len(address_now(with_default_route(host), request).commands) == 1
 
 
 def test_a_made_up_profile_is_renamed_bound_and_given_the_address() -> None:

@@ -60,6 +60,7 @@ def give_address(host: HostFacts, link: Link, request: AddressRequest) -> Change
     require_sources(host, link, "networkmanager")
     check_address(host, link, request)
     lasting: tuple[Fix, ...] = ()
+    warnings: tuple[str, ...] = ()
     if host.inventory.networkmanager is None:
         require_sources(host, link, "configuration", "networkd", "services")
         fix, how = address_now(link, request), "until reboot"
@@ -67,10 +68,21 @@ def give_address(host: HostFacts, link: Link, request: AddressRequest) -> Change
     else:
         fix, name = address_fix(host, link, request)
         how = f"profile {name}"
-
+        warnings = tuple(_lost_routes(link, request))
     title = f"set IP address of {link.name} ({how})"
     proof = partial(_address_proof, link, request)
-    return ChangeJob(host.name, title, link.name, fix, lasting, proof=proof)
+    return ChangeJob(host.name, title, link.name, fix, lasting, proof=proof, warnings=warnings)
+
+
+def _lost_routes(link: Link, request: AddressRequest) -> Iterator[str]:
+    """Default routes of the NIC that the request does not keep."""
+    if request.default_route:
+        return
+    family = _family_of(request.address or "")
+    for route in link.default_routes:
+        if route.family == family:
+            via = f" via {route.gateway}" if route.gateway else ""
+            yield f"{link.name} loses its default route{via}: what uses it does not work afterwards"
 
 
 def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> GoalCheck:

@@ -36,7 +36,8 @@ def address_now(link: Link, request: AddressRequest) -> Fix:
         ask, release = command("dhclient", "-v", link.name), command("dhclient", "-r", link.name)
         return Fix("here", "Temporary: request an address by DHCP", (ask,), False, (release,))
     lines = [command("ip", "address", "add", request.address, "dev", link.name)]
-    if request.gateway:
+    has_route = any(route.gateway == request.gateway for route in link.default_routes)
+    if request.gateway and not has_route:
         lines.append(
             command("ip", "route", "add", "default", "via", request.gateway, "dev", link.name)
         )
