@@ -475,7 +475,7 @@ async def test_with_one_host_the_form_says_what_to_do() -> None:
         assert "Press 5 to add one" in drawn
         assert "Self-test" in drawn
         await screen.press("enter")
-        assert "no test path" in "\n".join(screen.drawn())
+        assert "a test needs two hosts" in "\n".join(screen.drawn())
         assert not screen.nictop.traffic.running
         await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
@@ -1049,7 +1049,7 @@ async def test_a_click_on_a_button_starts_the_test(monkeypatch: pytest.MonkeyPat
         await screen.press("6")
         await screen.pilot.click("#run-command", offset=(3, 1))
         await screen.settle()
-        assert "no test path" in "\n".join(screen.drawn()) and not started
+        assert "a test needs two hosts" in "\n".join(screen.drawn()) and not started
         await screen.pilot.click("#run-command", offset=(15, 1))
         await screen.settle()
         assert started == [True] and shown(screen) is RunScreen
@@ -1067,7 +1067,7 @@ async def test_tab_reaches_the_buttons(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(screen.nictop.traffic, "start", start)
         await screen.press("6", "enter")
         assert any(
-            "Not started: no test path (Tab: to the button Self-test)" in row
+            "Not started: a test needs two hosts (Tab: to the button Self-test)" in row
             for row in screen.drawn()
         )
         await screen.press("tab", "tab")
