@@ -16,6 +16,7 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.session import HostSession, Item
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     Counters,
@@ -61,7 +62,7 @@ class RunHost:
         self.name = session.name
         self._records = CounterRecords()
         self.link_changes: deque[LinkChange] = deque(maxlen=MAX_LINK_CHANGES)
-        """Since `clear_records`."""
+        """Since it is subscribed to, and since its boot."""
         self.floors: dict[tuple[str, ...], GeneratorFloor | str] = {}
         """Arguments of a measurement of the generator alone → its reply, or why there is none."""
         self._callbacks: list[TrafficCallback] = []
@@ -90,7 +91,6 @@ class RunHost:
         """Remove the records that are so much older than the newest one, which stays."""
         newest = self.snapshot.counters
         old, self._records = self._records.kept, CounterRecords()
-        self.link_changes.clear()
         if newest is None:
             return
         for record in old:
@@ -105,6 +105,7 @@ class RunHost:
         if item.hello is not None:
             if self._boot_id not in (None, item.hello.boot_id):
                 self._largest_offset = None
+                self.link_changes.clear()
             self._boot_id = item.hello.boot_id
         if item.link_change is not None:
             self.link_changes.append(item.link_change)
@@ -222,6 +223,11 @@ def chosen_nics(plan: RunPlan, hosts: Mapping[str, RunHost]) -> dict[str, Link]:
         if link is not None:
             found[end.host] = link
     return found
+
+
+def takes_packets(change: LinkChange) -> bool:
+    """The link takes packets after the change, as far as rtnetlink reports."""
+    return not change.gone and bool(change.flags & IFF_UP) and change.carrier is not False
 
 
 def is_root(snapshot: Snapshot) -> bool:
