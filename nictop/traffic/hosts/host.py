@@ -38,6 +38,8 @@ MAX_FLOORS = 64
 
 PROBE_REPLY_TIMEOUT = 15.0
 """Seconds that a probe may take to check its generators, or for an inventory, on a usual host."""
+CHECK_END_SECONDS = 10.0
+"""How much later than here a probe ends its check: one clock decides, that of who waits."""
 
 TrafficItem = TrafficLine | SourceState
 TrafficCallback = Callable[[str, TrafficItem], None]
@@ -124,7 +126,8 @@ class RunHost:
     async def tools(self, timeout: float = PROBE_REPLY_TIMEOUT) -> TrafficTools:
         """The generators of the host. Raises NictopError if its probe cannot list them,
         HostUnreachable if it does not reply. `timeout`: for a usual host."""
-        request = TrafficRequest(f"{uuid.uuid4().hex[:12]}-check", "check")
+        limit = timeout * self.session.slowness.factor
+        request = check_request(uuid.uuid4().hex[:12], limit)
         replies: list[TrafficLine] = []
 
         def take(_: str, item: TrafficItem) -> None:
@@ -132,7 +135,6 @@ class RunHost:
                 replies.append(item)
 
         unsubscribe, begin = self.subscribe(take), time.monotonic()
-        limit = timeout * self.session.slowness.factor
         try:
             await self.request(request)
             await self.session.until(lambda: replies or self.session.is_unreachable, limit)
@@ -190,6 +192,12 @@ class RunHost:
     def _publish(self, item: TrafficItem) -> None:
         for callback in tuple(self._callbacks):
             callback(self.name, item)
+
+
+def check_request(identity: str, limit: float) -> TrafficRequest:
+    """Ask a probe for its generators. `limit`: seconds for which the answer is waited for, which
+    follow the slowness of its host."""
+    return TrafficRequest(f"{identity}-check", "check", deadline=limit + CHECK_END_SECONDS)
 
 
 @contextmanager

@@ -48,9 +48,11 @@ def test_packets_per_second_are_of_the_measured_seconds(ended: dict[str, object]
     hosts = (load("a", packets=WINDOWS), load("b", "server", packets=WINDOWS))
     received = None if "failure" in ended else Total(False, False, 4.02, 8e6, 4.02e6)
     made = result(
-        flows=(flow(1.0, received=received, points=reports(IDLE_AFTER)),), hosts=hosts, **ended
+        flows=(flow(1.0, received=received, points=reports(IDLE_AFTER)),),
+        hosts=hosts,
+        plan=replace(PLAN, time=10),
     )
-    totals = run_totals(result_view(replace(made, plan=replace(PLAN, time=10))))
+    totals = run_totals(result_view(replace(made, **ended)))  # type: ignore[arg-type]
     assert totals is not None
     for host in totals.hosts:
         assert host.packets is not None and host.packets.received == 100.0

@@ -3,7 +3,7 @@ the path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -30,10 +30,10 @@ def change(time: float, carrier: bool, ifindex: int = 2, **more: object) -> Link
 
 def findings(
     changes: Iterable[LinkChange],
+    tested: Mapping[str, object],
     *,
     listener: PathListener = LISTENER,
     without_carrier: bool = False,
-    **tested: object,
 ) -> tuple[Finding, ...]:
     """Of a test from second 10 to 15 on both hosts. `changes`, `listener`, `without_carrier`: of
     host a; `tested`: what is changed in the test of host b."""
@@ -43,10 +43,10 @@ def findings(
         if name == "a" and without_carrier:
             link = replace(link, carrier=False)
         host.session.snapshot = replace(FACTS[name].snapshot, host=name, links={2: link})
-    for one in changes:
-        hosts["a"].session.process(Line(link_change=one))
-    ends = [Endpoint(name, 2, ADDRESS[name]) for name in "ab"]
-    run = PathRun(EndpointPair("", *ends), hosts, identity="x")
+    for reported in changes:
+        hosts["a"].session.process(Line(link_change=reported))
+    client, server = (Endpoint(name, 2, ADDRESS[name]) for name in "ab")
+    run = PathRun(EndpointPair("", client, server), hosts, identity="x")
     reports = {"a": listener, "b": LISTENER}
     for side, name in enumerate("ab"):
         test = healthy(name, "ba"[side], **(tested if name == "b" else {})).test
@@ -68,8 +68,8 @@ SILENCE = (BLACK_HOLE, NO_ANSWER, {"macs": ()})
 
 @pytest.mark.parametrize("tested", SILENCE)
 def test_a_cable_that_was_out_meanwhile_explains_silence(tested: dict[str, object]) -> None:
-    assert findings([], **tested), "without the loss it is one of the path"
-    (one,) = findings([change(12.0, False), change(27.0, True)], **tested)
+    assert findings([], tested), "without the loss it is one of the path"
+    (one,) = findings([change(12.0, False), change(27.0, True)], tested)
     assert (one.rule, one.severity, one.host, one.subject) == (
         "path_link_lost",
         "warning",
@@ -98,20 +98,20 @@ def test_a_cable_that_was_out_meanwhile_explains_silence(tested: dict[str, objec
     ],
 )
 def test_what_is_said_of_it(changes: list[LinkChange], text: str) -> None:
-    lost = [one for one in findings(changes, **BLACK_HOLE) if one.rule == "path_link_lost"]
+    lost = [one for one in findings(changes, BLACK_HOLE) if one.rule == "path_link_lost"]
     assert [one.title for one in lost] == [f"{text}: not known what the path passes"]
 
 
 def test_a_loss_that_no_message_told_of_yet() -> None:
     """The kernel counts it at once, and tells of it up to a second later."""
-    (one,) = findings([], listener=replace(LISTENER, carrier_changes=1), **BLACK_HOLE)
+    (one,) = findings([], BLACK_HOLE, listener=replace(LISTENER, carrier_changes=1))
     assert one.title.startswith("lost its carrier during the path test: not known")
 
 
 def test_a_nic_that_has_no_carrier_all_the_time() -> None:
-    (one,) = findings([change(2.0, False)], **NO_ANSWER)
+    (one,) = findings([change(2.0, False)], NO_ANSWER)
     assert one.title.startswith("lost its carrier before the path test: not known")
-    (one,) = findings([], without_carrier=True, **NO_ANSWER)
+    (one,) = findings([], NO_ANSWER, without_carrier=True)
     assert (one.severity, one.title) == (
         "critical",
         "has no carrier: not known what the path passes",
@@ -129,12 +129,12 @@ def test_a_nic_that_has_no_carrier_all_the_time() -> None:
     ids=["over before", "after", "another NIC", "no loss"],
 )
 def test_what_explains_nothing(changes: list[LinkChange]) -> None:
-    (one,) = findings(changes, listener=replace(LISTENER, carrier_changes=0), **BLACK_HOLE)
+    (one,) = findings(changes, BLACK_HOLE, listener=replace(LISTENER, carrier_changes=0))
     assert one.rule == "path_mtu_black_hole"
 
 
 def test_an_answer_stays_an_answer() -> None:
     """Two MAC addresses answered: that they did is no consequence of the loss."""
     macs = ("52:54:00:00:00:01", "02:00:00:00:00:99")
-    rules = {one.rule for one in findings([change(12.0, False)], macs=macs)}
+    rules = {one.rule for one in findings([change(12.0, False)], {"macs": macs})}
     assert rules == {"path_link_lost", "path_duplicate_address"}
