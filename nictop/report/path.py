@@ -456,6 +456,8 @@ def _size_texts(test: PathTest) -> Iterator[str]:
     by_result: dict[tuple[str, str], list[str]] = {}
     for size in test.sizes:
         largest = "no size was answered" if size.largest is None else f"{size.largest} bytes"
+        if size.silent:
+            largest = "not known: small packets were not answered any more either"
         result = largest, _size_limit(size)
         by_result.setdefault(result, []).append(PROTOCOL_NAMES[size.protocol].partition(" ")[0])
     for (largest, limit), names in by_result.items():
@@ -469,7 +471,7 @@ def _size_limit(size: PathSize) -> str:
     text = ""
     if size.largest is not None and size.largest < size.limit:
         text = _too_big_text(size.too_big)
-    if not size.complete:
+    if not size.complete and not size.silent:
         text += "; search not finished"
     return text
 

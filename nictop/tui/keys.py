@@ -399,8 +399,8 @@ FILTER_KEYS: list[BindingType] = [
 """The line of a filter, while it is typed."""
 
 FORM_KEYS: list[BindingType] = [
-    _hide("left", "change(-1)", "Previous choice"),
-    _hide("right", "change(1)", "Next choice"),
+    _bind("left", "change(-1)", "Change", "previous choice; of a whole number one less"),
+    _hide("right", "change(1)", "Next choice; of a whole number one more"),
     Binding("backspace", "erase", "Erase a character", False, id="form.erase"),
     Binding("ctrl+u,delete", "clear", "Default value", False, id="form.clear"),
 ]

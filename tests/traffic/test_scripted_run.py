@@ -4,7 +4,7 @@ started."""
 from __future__ import annotations
 
 from contextlib import aclosing
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -21,11 +21,13 @@ from nictop.probe.records import (
     TrafficRequest,
     TrafficTools,
 )
-from nictop.traffic.hosts.host import RunHost
+from nictop.probe.traffic.requests import TrafficCommand
+from nictop.traffic.hosts.host import CHECK_END_SECONDS, RunHost
 from nictop.traffic.path.stored import stored_path_test
 from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import PathTested, RunEvent, RunFinished, RunTimeouts
+from nictop.wire.slowness import MAX_TIME_FACTOR
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory
 from tests.support.sources import ScriptedSource, session_of
@@ -416,3 +418,17 @@ async def test_unwatched_host() -> None:
     *_, last = [event async for event in run.events()]
     assert isinstance(last, RunFinished) and last.result.failure is not None
     assert last.result.failure.sentence == "b is not watched"
+
+
+async def test_one_clock_ends_the_check_of_the_tools() -> None:
+    """That of the step that is shown: a probe that ended its own check earlier would say another
+    time. Both follow the slowness of the host."""
+    client, server = probes(CLIENT, SERVER)
+    client.known = None
+    result, _ = await complete_run(client, server)
+    assert result.failure is not None
+    assert result.failure.sentence == "a: no answer from the probe within 0.2 s"
+    (check,) = [one for one in server.traffic if one.action == "check"]
+    assert check.deadline == SHORT_TIMEOUTS.check + CHECK_END_SECONDS
+    longest = RunTimeouts().for_slow(MAX_TIME_FACTOR).check + CHECK_END_SECONDS
+    assert TrafficCommand(asdict(replace(check, deadline=longest))).deadline == longest

@@ -18,7 +18,7 @@ from nictop.probe.kernel import daemonize
 from nictop.probe.plan.current_state import Roots
 from nictop.probe.plan.pipe import MAX_REPORT_BYTES, ReportPipe, is_pipe_closed
 from nictop.probe.plan.plan import ChangePlan, read_plan
-from nictop.probe.plan.requests import ChangeCommand
+from nictop.probe.plan.requests import PLAN_TIMEOUT, ChangeCommand
 from nictop.probe.protocol.requests import take_lines
 from nictop.probe.traffic.requests import request_id
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     CheckPlan = Callable[[ChangePlan], None]
 
 READ_ONLY_TEXT = "changes are disabled: nictop was started without --allow-changes"
-PLAN_TIMEOUT = 50.0
-"""Seconds to read the plan of a change: on a slow host each nmcli takes some. Less than nictop
-waits for the reply (`changes.events.ChangeTimeouts`)."""
 CLOSE_TIMEOUT = 2.0
 """Seconds that a probe that is ending waits for a child it has killed."""
 READ_BYTES = 64 * 1024

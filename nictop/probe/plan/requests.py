@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 CHANGE_STEPS = ("prepare", "apply", "keep", "undo")
 MAX_FINGERPRINT_CHARS = 64
+PLAN_TIMEOUT = 50.0
+"""Seconds to read the plan of a change: on a slow host each nmcli takes some. Less than nictop
+waits for the reply (`changes.events.ChangeTimeouts`)."""
 
 
 class ChangeCommand:

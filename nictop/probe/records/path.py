@@ -93,6 +93,9 @@ class PathSize:
     complete: bool = True
     """False: the time limit ended the search: `limit` was not answered, and `largest` may be too
     low."""
+    silent: bool = False
+    """True: after a packet that was not answered, small ones were not answered any more either, so
+    that it says nothing of sizes: the search was ended, and `largest` is None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,5 +174,8 @@ class PathListener:
     unknown."""
     refused: tuple[RefusedSender, ...] = ()
     """Datagrams and connections of others."""
+    carrier_changes: int | None = None
+    """Of the NIC of the request during the test: increase of /sys/class/net/NAME/carrier_changes;
+    None: unknown, or a recording of before it was counted."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""

@@ -56,8 +56,9 @@ class TrafficRequest:
     """Numeric IPv4 or IPv6, with a zone if needed (``fe80::1%ens3``). server: to bind to, None:
     any; client: the server's; path, path_listen, path_test: the other end's."""
     deadline: float = 0.0
-    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 120; floor, drops:
-    60; lldp: 35): the child is ended then; drops: the report is sent then."""
+    """Seconds from the start, above 0 and at most 86400 (path_listen, path_test: 240; check: 120,
+    or 0: the default; floor, drops: 60; lldp: 35): the child is ended then; drops: the report is
+    sent then."""
     sockets: bool = False
     """True: a "sockets" line every `interval`."""
     interval: float = 1.0

@@ -32,6 +32,7 @@ ACTIONS = (
 )
 COOKIE = re.compile(r"[0-9a-f]{32}", re.ASCII)
 MAX_PATH_TEST_SECONDS = 240.0
+MAX_CHECK_SECONDS = 120.0
 MAX_FLOOR_SECONDS = 60.0
 MAX_DROPS_SECONDS = 60.0
 MAX_LLDP_SECONDS = 35.0
@@ -75,6 +76,8 @@ class TrafficCommand:
             self._check_path(request)
             if self.action != "path":
                 self._check_path_test(request)
+        elif self.action == "check" and request.get("deadline"):
+            self.deadline = _seconds(request, "deadline", MAX_CHECK_SECONDS)
         elif self.action == "floor":
             self.arguments = _arguments(request)
             self.deadline = _seconds(request, "deadline", MAX_FLOOR_SECONDS)

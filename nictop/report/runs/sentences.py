@@ -834,6 +834,8 @@ def _round_trip_texts(test: PathTest) -> Iterator[str]:
 
 def _largest_texts(test: PathTest) -> Iterator[str]:
     size = best_size(test)
+    if size is None and any(one.silent for one in test.sizes):
+        yield "largest packet not known: small ones were not answered any more either"
     if size is not None:
         largest = f"{size.largest}" if size.complete else f"{size.largest} or more"
         yield f"largest packet {largest} of {size.limit} bytes"

@@ -84,7 +84,7 @@ def result_of(log: RunLog) -> Result:
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
     flows = tuple(_flow(log, side, axis) for side in plan.sending)
     if log.stopped is not None:
-        flows = tuple(map(totals_of_intervals, flows))
+        flows = tuple(totals_of_intervals(flow, log.stopped) for flow in flows)
     transactions = _transactions(log, axis)
     has_transactions = transactions is not None
     loads = host_loads(log, flows, axis)
@@ -249,7 +249,7 @@ def _transactions(log: RunLog, axis: float | None) -> TransactionFigures | None:
         totals[0] if totals else None,
         _transaction_intervals(log),
         _floors(log),
-        stopped=log.stopped is not None,
+        stopped=log.stopped,
     )
 
 
@@ -392,7 +392,8 @@ def _mtu_changes(log: RunLog, chosen: Mapping[str, ChosenNic]) -> dict[str, list
     found = {}
     for host, nic in chosen.items():
         if host in log.nics:
-            changes = mtu_changes(nic, log.nics[host].mtu, log.seconds)
+            seconds = math.inf if log.failure is not None else log.seconds
+            changes = mtu_changes(nic, log.nics[host].mtu, seconds)
             if changes:
                 found[host] = changes
     return found
@@ -418,7 +419,7 @@ def _facts(
 def _notes(result: Result) -> tuple[str, ...]:
     found = []
     if result.stopped is not None:  # packets in flight when it was stopped are in no interval
-        found.append(f"stopped after {result.stopped:.1f} of {result.plan.span} s")
+        found.append(f"stopped after {result.measured_seconds:.1f} of {result.plan.span} s")
     elif result.proof is not None:
         for end in result.proof.hosts:
             if end.foreign:

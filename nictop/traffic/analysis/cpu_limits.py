@@ -112,7 +112,7 @@ def throttled(result: Result, flow: Flow) -> Judgement:
     """The CPU limit of the cgroup of a generator, which is that of its probe (cpu.max, systemd
     CPUQuota=): the kernel counts the time in which its threads were ready and had to wait
     (throttled_usec, Documentation/admin-guide/ cgroup-v2.rst). Its CPUs are not full then."""
-    seconds = max(1.0, float(result.plan.span))
+    seconds = max(1.0, result.measured_seconds)
     possible: list[Phrase] = []
     for host in dict.fromkeys((flow.receiver, flow.sender)):
         longest = _longest_wait(result, host)
@@ -270,7 +270,7 @@ def _full_cpus_of(windows: Iterable[Busy]) -> list[int]:
 def _measured_windows(result: Result, load: HostLoad) -> list[Busy]:
     # most of a window that ends between these is of the measured seconds
     first = MIN_CPU_WINDOW_SECONDS / 2
-    last = result.plan.span + first
+    last = result.measured_seconds + first
     return [window for window in load.series if first <= window.time <= last]
 
 

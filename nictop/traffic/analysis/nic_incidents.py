@@ -18,6 +18,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
+from nictop.traffic.hosts.host import takes_packets
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
@@ -159,7 +160,7 @@ def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterab
         if change.ifindex != nic.ifindex or change.time < nic.begin:
             continue
         second = change.time - nic.begin
-        if is_up(change):
+        if takes_packets(change):
             for event in open_losses:
                 found[event] = replace(found[event], back=second)
             open_losses.clear()
@@ -176,11 +177,6 @@ def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterab
             earlier = found[happened]
             found[happened] = replace(earlier, back=None, times=earlier.times + 1)
     return found.values()
-
-
-def is_up(change: LinkChange) -> bool:
-    """The link takes packets again, as far as rtnetlink reports."""
-    return not change.gone and bool(change.flags & IFF_UP) and change.carrier is not False
 
 
 def _event(change: LinkChange, name: str) -> Event | None:

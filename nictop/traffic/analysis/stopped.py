@@ -12,17 +12,19 @@ from nictop.model.rates.links import sum_known
 from nictop.probe.light_dataclasses import replace
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.record.log import is_before
 from nictop.traffic.results.result import Flow, IntervalPoint
 
 
-def totals_of_intervals(flow: Flow) -> Flow:
+def totals_of_intervals(flow: Flow, stopped: float) -> Flow:
     """The direction with totals of the intervals that each end reported; None where it reported no
     measured one. What generators report after a signal is ignored: it depends on the version and
     covers different seconds at each end."""
     received = _total(
-        [interval for interval in _measured(flow.points) if not interval.sends], sends=False
+        [interval for interval in _measured(flow.points, stopped) if not interval.sends],
+        sends=False,
     )
-    sent = _total(_measured(flow.sent_points), sends=True)
+    sent = _total(_measured(flow.sent_points, stopped), sends=True)
     return replace(
         flow,
         sent=sent,
@@ -31,10 +33,11 @@ def totals_of_intervals(flow: Flow) -> Flow:
     )
 
 
-def _measured(points: Iterable[IntervalPoint]) -> list[Interval]:
+def _measured(points: Iterable[IntervalPoint], stopped: float) -> list[Interval]:
     found = []
     for point in points:
-        if point.time > 0 and not point.interval.omitted:
+        is_measured = point.time > 0 and not point.interval.omitted
+        if is_measured and is_before(point.time, point.interval, stopped):
             found.append(point.interval)
     return found
 

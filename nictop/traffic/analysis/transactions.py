@@ -26,6 +26,7 @@ from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import histogram_of, merged
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.record.log import is_before
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import MAX_STEAL_SHARE, ExaminedLimit, Result
 from nictop.traffic.results.transactions import Floor, TransactionFigures, TransactionPoint
@@ -59,14 +60,15 @@ def transaction_figures(
     intervals: Iterable[tuple[float, TransactionInterval]],
     floors: Iterable[Floor],
     *,
-    stopped: bool,
+    stopped: float | None,
 ) -> TransactionFigures | None:
-    """`intervals`: with their ends on the axis of the run. `stopped`: by the user; then the
-    intervals are the result, as the generator was ended before its total. None: nothing was
-    measured."""
+    """`intervals`: with their ends on the axis of the run. `stopped`: when the user stopped
+    it; then the intervals until then are the result, as the generator was ended before its total.
+    None: nothing was measured."""
     reported = list(intervals)
-    if stopped:
-        figures = _figures_of_intervals(interval for _, interval in reported)
+    if stopped is not None:
+        counted = [one for time, one in reported if is_before(time, one, stopped)]
+        figures = _figures_of_intervals(counted)
     else:
         figures = _figures_of_total(plan, total)
     if figures is None:

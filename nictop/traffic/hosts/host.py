@@ -16,6 +16,7 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.session import HostSession, Item
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     Counters,
@@ -37,6 +38,8 @@ MAX_FLOORS = 64
 
 PROBE_REPLY_TIMEOUT = 15.0
 """Seconds that a probe may take to check its generators, or for an inventory, on a usual host."""
+CHECK_END_SECONDS = 10.0
+"""How much later than here a probe ends its check: one clock decides, that of who waits."""
 
 TrafficItem = TrafficLine | SourceState
 TrafficCallback = Callable[[str, TrafficItem], None]
@@ -61,7 +64,7 @@ class RunHost:
         self.name = session.name
         self._records = CounterRecords()
         self.link_changes: deque[LinkChange] = deque(maxlen=MAX_LINK_CHANGES)
-        """Since `clear_records`."""
+        """Since it is subscribed to, and since its boot."""
         self.floors: dict[tuple[str, ...], GeneratorFloor | str] = {}
         """Arguments of a measurement of the generator alone → its reply, or why there is none."""
         self._callbacks: list[TrafficCallback] = []
@@ -90,7 +93,6 @@ class RunHost:
         """Remove the records that are so much older than the newest one, which stays."""
         newest = self.snapshot.counters
         old, self._records = self._records.kept, CounterRecords()
-        self.link_changes.clear()
         if newest is None:
             return
         for record in old:
@@ -105,6 +107,7 @@ class RunHost:
         if item.hello is not None:
             if self._boot_id not in (None, item.hello.boot_id):
                 self._largest_offset = None
+                self.link_changes.clear()
             self._boot_id = item.hello.boot_id
         if item.link_change is not None:
             self.link_changes.append(item.link_change)
@@ -123,7 +126,8 @@ class RunHost:
     async def tools(self, timeout: float = PROBE_REPLY_TIMEOUT) -> TrafficTools:
         """The generators of the host. Raises NictopError if its probe cannot list them,
         HostUnreachable if it does not reply. `timeout`: for a usual host."""
-        request = TrafficRequest(f"{uuid.uuid4().hex[:12]}-check", "check")
+        limit = timeout * self.session.slowness.factor
+        request = check_request(uuid.uuid4().hex[:12], limit)
         replies: list[TrafficLine] = []
 
         def take(_: str, item: TrafficItem) -> None:
@@ -131,7 +135,6 @@ class RunHost:
                 replies.append(item)
 
         unsubscribe, begin = self.subscribe(take), time.monotonic()
-        limit = timeout * self.session.slowness.factor
         try:
             await self.request(request)
             await self.session.until(lambda: replies or self.session.is_unreachable, limit)
@@ -191,6 +194,12 @@ class RunHost:
             callback(self.name, item)
 
 
+def check_request(identity: str, limit: float) -> TrafficRequest:
+    """Ask a probe for its generators. `limit`: seconds for which the answer is waited for, which
+    follow the slowness of its host."""
+    return TrafficRequest(f"{identity}-check", "check", deadline=limit + CHECK_END_SECONDS)
+
+
 @contextmanager
 def subscribed_hosts(sessions: Iterable[HostSession]) -> Iterator[dict[str, RunHost]]:
     """The hosts of a test by name, until it ends."""
@@ -222,6 +231,11 @@ def chosen_nics(plan: RunPlan, hosts: Mapping[str, RunHost]) -> dict[str, Link]:
         if link is not None:
             found[end.host] = link
     return found
+
+
+def takes_packets(change: LinkChange) -> bool:
+    """The link takes packets after the change, as far as rtnetlink reports."""
+    return not change.gone and bool(change.flags & IFF_UP) and change.carrier is not False
 
 
 def is_root(snapshot: Snapshot) -> bool:

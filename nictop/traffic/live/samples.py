@@ -210,7 +210,7 @@ def run_totals(view: RunView) -> RunSample | None:
     counts. None if the run has not ended."""
     if view.result is None:
         return None
-    span = float(view.plan.span)
+    span = view.result.measured_seconds
     figures = {sender.host: sender for sender in reversed(view.result.sockets)}
     flows = [_flow_total(flow, figures.get(flow.sender), span) for flow in view.flows]
     hosts = [_host_total(host, span) for host in view.hosts]
@@ -260,8 +260,7 @@ def _host_total(host: HostLoad, span: float) -> HostSample:
 
 def _packets_total(host: HostLoad, span: float) -> Packets | None:
     dropped = host.ring_drops
-    end = span + MIN_CPU_WINDOW_SECONDS
-    counted = [window for window in host.packets if 0 < window.time <= end]
+    counted = _windows_within(host.packets, span)
     seconds = sum(window.seconds for window in counted)
     if seconds:
         received = _weighted_mean([(window.received, window.seconds) for window in counted])
@@ -270,6 +269,15 @@ def _packets_total(host: HostLoad, span: float) -> Packets | None:
     if dropped is None:
         return None
     return Packets(span, span, dropped=dropped)
+
+
+def _windows_within(windows: Sequence[Packets], span: float) -> list[Packets]:
+    """Those that lie in the measured seconds; of a run that is too short for one, those of which
+    most does."""
+    within = [one for one in windows if one.time - one.seconds >= 0 and one.time <= span]
+    if within:
+        return within
+    return [one for one in windows if 0 < one.time - one.seconds / 2 < span]
 
 
 def _weighted_mean(rates: Sequence[tuple[float | None, float]]) -> float | None:

@@ -7,6 +7,7 @@ from typing import Literal
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import PathListener, PathTest
 from nictop.rules.finding import Finding
+from nictop.traffic.path.link_losses import LinkLoss
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class PathResult:
     """As in the request; that of the run, which is tested on the server."""
     directions: tuple[PathDirection, PathDirection]
     """From the client to the server, and back."""
+    link_losses: tuple[LinkLoss, ...] = ()
+    """Links of both hosts that were without carrier during the test, as far as is known."""
 
 
 @dataclass(frozen=True)

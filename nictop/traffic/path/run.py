@@ -23,6 +23,7 @@ from nictop.probe.records import TrafficLine, TrafficRequest
 from nictop.traffic.failures import RunFailed
 from nictop.traffic.hosts.host import RunHost, is_root
 from nictop.traffic.hosts.inbox import TrafficInbox
+from nictop.traffic.path.link_losses import LinkLoss, TestSpan, link_losses
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 
@@ -77,6 +78,8 @@ class PathRun:
         """Id of a request whose child runs → host."""
         self._lines: dict[str, TrafficLine] = {}
         """Id of a request → its newest line with a result."""
+        self._began: list[float | None] = [None, None]
+        """When the listener of client and server was ready, on the clock of its host."""
         self._wall = time.time()
         self._late: dict[str, float] = {}
         """Id of a request that nictop ended because its time limit was over → the limit in
@@ -104,6 +107,7 @@ class PathRun:
         """Take a line for the result alone; of a test that is over."""
         if line.path_listener is not None or line.path_test is not None:
             self._lines[line.id] = line
+            self._note_begin(line)
         elif line.kind == "failed":
             self._lines.setdefault(line.id, line)
 
@@ -193,7 +197,36 @@ class PathRun:
             _path_end(end, self._hosts[end.host].snapshot, lines) for end in self._ends
         )
         directions = (self._direction(0, first, second), self._direction(1, second, first))
-        return PathResult(self._wall, self._network, self._ports[1], directions)
+        losses = [loss for side in (0, 1) for loss in self._link_losses(side)]
+        return PathResult(self._wall, self._network, self._ports[1], directions, tuple(losses))
+
+    def _link_losses(self, side: int) -> Iterator[LinkLoss]:
+        """Of the NIC of an end, and of that by which its packets leave."""
+        end, began = self._ends[side], self._began[side]
+        if began is None:
+            return
+        tested, listened = (
+            self._lines.get(self._testers[side]),
+            self._lines.get(self._listeners[side]),
+        )
+        finish, counted = math.inf, None
+        if listened is not None and listened.path_listener is not None:
+            counted = listened.path_listener.carrier_changes
+            if listened.path_listener.ended:
+                finish = listened.time
+        chosen = [end.ifindex or 0]
+        if tested is not None:
+            chosen += _ifindexes(tested)
+        nics = [ifindex for ifindex in chosen if ifindex]
+        span = TestSpan(began, finish)
+        yield from link_losses(self._hosts[end.host], nics, span, counted)
+
+    def _note_begin(self, line: TrafficLine) -> None:
+        for side, names in enumerate(zip(self._listeners, self._testers, strict=True)):
+            if line.id in names:
+                tested = line.path_test.seconds if line.path_test is not None else 0.0
+                began = line.time - tested
+                self._began[side] = min(began, self._began[side] or began)
 
     def _direction(self, side: int, sender: PathEnd, receiver: PathEnd) -> PathDirection:
         tested = self._lines.get(self._testers[side])

@@ -13,7 +13,7 @@ from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Counters, Link, LossCount, TrafficLine, TrafficSocket
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side
-from nictop.traffic.generators.intervals import Interval, TransactionTotal
+from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import MAX_STREAMS, Direction, RunPlan
@@ -124,17 +124,25 @@ class RunLog:
 
     @property
     def seconds(self) -> float:
-        """Measured seconds."""
+        """Measured seconds: those of the plan, or as many as its generators have reported, if it
+        was ended early or they took longer."""
         if self.plan.is_of_one_host:
             measured = self.ends["client"].measured
             return measured if measured is not None else self.stopped or 0.0
-        if self.stopped is not None:
-            return self.stopped
-        if self.plan.files is not None:
-            for total in self.ends["client"].totals:
-                if isinstance(total, TransactionTotal):
-                    return total.seconds
-        return float(self.plan.span)
+        if self.stopped is not None or self.failure is not None:
+            return reported_seconds(self)
+        return self._total_seconds
+
+    @property
+    def _total_seconds(self) -> float:
+        """By the totals of a run that was not ended early."""
+        span = float(self.plan.span)
+        if self.plan.test == "loaded":  # its totals are of one phase
+            return span
+        seconds = [total.seconds for end in self.all_ends for total in end.totals]
+        longest = max(seconds, default=span)
+        is_as_planned = abs(longest - span) <= self.plan.interval
+        return span if is_as_planned and self.plan.files is None else longest
 
     def of(self, group: FlowGroup) -> RunLog:
         """The record of one group alone."""
@@ -214,6 +222,24 @@ def interval_time(log: RunLog, end: RunEnd, interval: Interval) -> float | None:
     return run_start + run_time(end, interval) - log.hosts[end.host].offset.seconds - axis
 
 
+def reported_seconds(log: RunLog) -> float:
+    """End of the last measured interval of a run that was ended early, on the axis; without one,
+    when it was stopped."""
+    found = []
+    for end in log.all_ends:
+        for _, interval in end.intervals:
+            time = interval_time(log, end, interval)
+            if time is not None and not interval.omitted and is_before(time, interval, log.stopped):
+                found.append(time)
+    return max(found, default=log.stopped or 0.0)
+
+
+def is_before(time: float, interval: Interval, stopped: float | None) -> bool:
+    """Most of an interval that ends at `time` was before the stop: a generator that takes seconds
+    to end reports idle ones."""
+    return stopped is None or time - interval.seconds / 2 < stopped
+
+
 def run_time(end: RunEnd, interval: Interval) -> float:
     """End of an interval, seconds since the start of the run of its end."""
     if interval.omitted:
@@ -230,8 +256,8 @@ def load_window(log: RunLog) -> tuple[float, float] | None:
         return None
     begin = client.run_start + client.omitted - log.hosts[client.host].offset.seconds - axis
     end = begin + load.plan.time
-    if log.stopped is not None:
-        end = min(end, max(begin, log.stopped))
+    if log.stopped is not None or log.failure is not None:
+        end = min(end, max(begin, log.seconds))
     return begin, end
 
 

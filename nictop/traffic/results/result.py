@@ -307,6 +307,25 @@ class Result:
         return self.plan.variable_name == "nic" and self.went_elsewhere
 
     @property
+    def measured_seconds(self) -> float:
+        """Those of which its figures are: the planned ones, unless it was ended early or its
+        generators took longer."""
+        if self.plan.is_of_one_host:
+            return self.workload.seconds if self.workload is not None else self.stopped or 0.0
+        if self.plan.test != "loaded":
+            if self.transactions is not None:
+                return self.transactions.seconds
+            totals = [flow.received.seconds for flow in self.flows if flow.received is not None]
+            if totals:
+                return max(totals)
+        if self.failure is None and self.stopped is None:
+            return float(self.plan.span)
+        ends = [point.time for flow in self.flows for point in flow.points]
+        if self.transactions is not None:
+            ends += [point.time for point in self.transactions.points]
+        return max(0.0, *ends) if ends else self.stopped or 0.0
+
+    @property
     def why_not_ranked(self) -> tuple[str, ...]:
         """Why it may not be compared with others; () if it may."""
         return tuple(_ranking_objections(self))
@@ -401,7 +420,7 @@ def _end_objections(result: Result) -> Iterable[str]:
     if result.failure is not None:
         return [f"failed: {result.failure.sentence}"]
     if result.stopped is not None:
-        return [f"stopped after {result.stopped:.1f} of {result.plan.span} s"]
+        return [f"stopped after {result.measured_seconds:.1f} of {result.plan.span} s"]
     if result.plan.test == "loaded":
         return _loaded_objections(result)
     if result.plan.has_requests:

@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 
 from nictop.model.text.terminal import clean
-from nictop.probe.records import TrafficLine, TrafficRequest
+from nictop.probe.records import TrafficLine
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import output_parser
-from nictop.traffic.hosts.host import PROBE_REPLY_TIMEOUT, RunHost
+from nictop.traffic.hosts.host import PROBE_REPLY_TIMEOUT, RunHost, check_request
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.path.run import PathRun
 from nictop.traffic.plan.problem import sentences
@@ -26,7 +26,7 @@ async def request_checks(log: RunLog, limits: RunTimeouts) -> float:
     deadline = time.monotonic() + limits.check
     for end in (log.ends["server"], log.ends["client"]):
         await _require_live(log.hosts[end.host], deadline)
-        await log.hosts[end.host].request(TrafficRequest(f"{end.identity}-check", "check"))
+        await log.hosts[end.host].request(check_request(end.identity, limits.check))
     return deadline
 
 

@@ -14,6 +14,8 @@ WAITING_FOR_DATA = "waiting for the first byte"
 """What a run does once both generators are started, until payload is moved."""
 
 
+FINAL_COUNTERS = "reading final counters"
+"""What a run does once its generators have ended."""
 COMMAND = "command"
 """Name of the stages whose sentences are what somebody is to type on a host that is not watched."""
 PATH_OF_CHECK = ", and the path between them"

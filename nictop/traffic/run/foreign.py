@@ -15,7 +15,7 @@ from nictop.traffic.generators import Side
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import IntervalMeasured
-from nictop.traffic.run.events import WAITING_FOR_DATA, Stage
+from nictop.traffic.run.events import FINAL_COUNTERS, WAITING_FOR_DATA, Stage
 from nictop.traffic.run.link_loss import link_loss
 from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.payload_watch import PayloadWatch
@@ -58,7 +58,7 @@ class ForeignRun(OneEndRun):
         await self._children.start(self._log.first, "client")
         self._emit(Stage("running", WAITING_FOR_DATA))
         await self._watch()
-        self._emit(Stage("ending", "reading final counters"))
+        self._emit(Stage("ending", FINAL_COUNTERS))
 
     async def _watch(self) -> None:
         """Until the client has ended. Raises RunFailed if it hangs or fails."""

@@ -31,7 +31,7 @@ from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.record.strangers import is_stranger
 from nictop.traffic.results.result import is_same_time
 from nictop.traffic.run.child_processes import replace_server
-from nictop.traffic.run.events import COMMAND, Stage
+from nictop.traffic.run.events import COMMAND, FINAL_COUNTERS, Stage
 from nictop.traffic.run.link_loss import link_loss
 from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.payload_watch import PayloadWatch
@@ -68,7 +68,7 @@ class ForeignClientRun(OneEndRun):
             await self._watch()
         finally:
             self._counters.note_at(self._own)
-        self._emit(Stage("ending", "reading final counters"))
+        self._emit(Stage("ending", FINAL_COUNTERS))
 
     async def _start_server(self) -> None:
         """Also prints the command, if that is not known yet: the port may be another one."""

@@ -9,10 +9,9 @@ from abc import abstractmethod
 from collections.abc import Iterable
 
 from nictop.model.text.terminal import clean
-from nictop.probe.records import TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
 from nictop.traffic.generators import Side, output_parser
-from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.host import PROBE_REPLY_TIMEOUT, RunHost, check_request
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
@@ -60,21 +59,23 @@ class OneEndRun(PlannedRun):
     async def _check_tools(self) -> None:
         """The generators of the own end, by its probe. Raises RunFailed."""
         own = self._own
-        name, identity = clean(own.host), f"{own.identity}-check"
+        name, request = clean(own.host), check_request(own.identity, self._limits.check)
         self._emit(Stage("checking", f"checking {self._plan.generator} on {name}"))
         host = self._live_host(own.host)
-        deadline = time.monotonic() + self._limits.check
-        await host.request(TrafficRequest(identity, "check"))
+        began = time.monotonic()
+        deadline = began + self._limits.check
+        await host.request(request)
         while own.tools is None:
             line = await self._inbox.next(deadline)
             if line is None:
                 late = f"{name}: no answer from the probe within {self._limits.check:g} s"
                 raise RunFailed(Failure("tools", late))
-            if line.id != identity:
+            if line.id != request.id:
                 continue
             if line.kind == "failed":
                 raise RunFailed(Failure("tools", f"{name}: {clean(line.text)}"))
             if line.tools is not None:
+                host.session.slowness.note(time.monotonic() - began, PROBE_REPLY_TIMEOUT)
                 own.tools = line.tools
                 own.output = output_parser(self._plan, line.tools, self.own_side)
         refused = own_refusals(self._plan, own.tools)

@@ -21,6 +21,7 @@ from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import sentences
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import (
+    FINAL_COUNTERS,
     NicMeasured,
     Stage,
     StorageMeasured,
@@ -56,7 +57,7 @@ class OneHostRun(PlannedRun):
         return (plan.client.host,)
 
     async def _read_final_counters(self) -> None:
-        self._emit(Stage("ending", "reading final counters"))
+        self._emit(Stage("ending", FINAL_COUNTERS))
         await super()._read_final_counters()
 
     def _result(self) -> Result:

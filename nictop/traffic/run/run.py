@@ -32,6 +32,7 @@ from nictop.traffic.results.result import Result
 from nictop.traffic.run.check import check, request_checks
 from nictop.traffic.run.child_processes import ChildProcesses
 from nictop.traffic.run.events import (
+    FINAL_COUNTERS,
     PATH_OF_CHECK,
     WAITING_FOR_DATA,
     Emit,
@@ -129,7 +130,7 @@ class _Run(PlannedRun):
             await self._replace_generators(error.failure)
             self._emit(Stage("starting", self._log.notes[-1]))
             await self._transfer()
-        self._emit(Stage("ending", "reading final counters"))
+        self._emit(Stage("ending", FINAL_COUNTERS))
 
     def _check_plan(self) -> None:
         wrong = list(plan_problems(self._log.plan))

@@ -131,6 +131,11 @@ class TrafficController:
         return self._task is not None and not self._task.done()
 
     @property
+    def is_stopping(self) -> bool:
+        """The user has stopped it, and what it has started is ended."""
+        return self.running and self._stopped_at is not None
+
+    @property
     def measures_by_hand(self) -> bool:
         """A measurement runs that the user has begun."""
         return self.running and self.request is not None and self.request.test == "manual"
@@ -312,7 +317,7 @@ class TrafficController:
             self.typed = (*self.typed, event.sentence)
         elif isinstance(event, Stage):
             self._enter(event.sentence, is_wait=event.name == "waiting")
-        elif isinstance(event, IntervalMeasured):
+        elif isinstance(event, IntervalMeasured) and not self.is_stopping:
             self.sentence = ""
         elif isinstance(event, StorageMeasured):
             self.storage = event.activities

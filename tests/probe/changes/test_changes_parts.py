@@ -35,6 +35,7 @@ from nictop.probe.plan.lifelines import (
 )
 from nictop.probe.plan.pipe import ReportPipe
 from nictop.probe.plan.plan import ChangePlan, read_plan
+from nictop.probe.plan.requests import PLAN_TIMEOUT
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
 from tests.support.namespaces import ROOT, Namespace
@@ -533,7 +534,7 @@ def test_hanging_driver_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> No
         patched.setattr(planner, "read_plan", block_forever)
         changes.handle_request(request, 0.0)
     deadline = changes.next_deadline()
-    assert deadline == planner.PLAN_TIMEOUT
+    assert deadline == PLAN_TIMEOUT
     changes.advance(deadline - 1)
     changes.handle_request({**request, "id": "b"}, 1.0)
     assert "another change is in progress: a" in reports.pop()["text"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.records import IcmpError
+from nictop.probe.records import IcmpError, PathReplies
 from nictop.probe.traffic.greetings import packed_address
-from nictop.probe.traffic.path_test.echo import UdpEcho
+from nictop.probe.traffic.path_test.echo import Echo, UdpEcho
 from nictop.probe.traffic.path_test.icmp_errors import (
     EXTENDED_ERROR,
     is_too_big,
@@ -45,7 +46,7 @@ from nictop.probe.traffic.path_test.packets import (
     parse_echo_reply,
 )
 from nictop.probe.traffic.path_test.sizes import largest_passing
-from nictop.probe.traffic.path_test.tester import socket_address
+from nictop.probe.traffic.path_test.tester import SHORT, search_size, socket_address
 from nictop.probe.traffic.requests import TrafficCommand
 
 COOKIE = bytes(range(16))
@@ -323,3 +324,39 @@ def test_link_local_address_has_a_scope() -> None:
     assert socket_address("fe80::1%eth0", 7, 3) == ("fe80::1", 7, 0, 3)
     assert socket_address("fd00::1", 7, 3) == ("fd00::1", 7, 0, 0)
     assert socket_address("192.0.2.1", 7, 3) == ("192.0.2.1", 7)
+
+
+class ScriptedPath(Echo):
+    """Answers packets up to a size, until so many packets were sent."""
+
+    protocol = "udp"
+    header_bytes = 28
+
+    def __init__(self, mtu: int, *, ends_after: int = 100_000) -> None:
+        self.mtu, self.left, self.count, self.too_big = mtu, ends_after, 0, None
+        self.answers: list[tuple[int, float]] = []
+
+    def send(self, size: int) -> int | None:
+        self.count += 1
+        self.left -= 1
+        if size <= self.mtu and self.left >= 0:
+            self.answers.append((self.count, 0.0))
+        return self.count
+
+    def receive(self, timeout: float) -> list[tuple[int, float]]:
+        found, self.answers = self.answers, []
+        return found
+
+
+@pytest.mark.parametrize("ends_after", [0, 2])
+def test_a_path_that_ends_during_the_search_has_no_size(ends_after: int) -> None:
+    """As when a cable is pulled: what is lost then is not lost for its size."""
+    extent = SHORT._replace(size_copies=1, min_size_timeout=0.001)
+    measured, deadline = PathReplies("udp", sent=1, rtts=(0.0001,)), time.monotonic() + 3600
+    found = search_size(
+        ScriptedPath(1400, ends_after=ends_after), measured, 9000, [], extent=extent,
+        deadline=deadline,
+    )  # fmt: skip
+    assert (found.largest, found.complete, found.silent) == (None, False, True)
+    found = search_size(ScriptedPath(1400), measured, 9000, [], extent=extent, deadline=deadline)
+    assert (found.largest, found.complete, found.silent) == (1400, True, False)

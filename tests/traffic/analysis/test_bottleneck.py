@@ -1133,7 +1133,7 @@ def test_cgroup_that_waits_for_its_cpu_limit() -> None:
     waits = (CountedLoss("a", "cgroup", "throttled_usec", 4_000_000, where="/user.slice"),)
     found = bottleneck(replace(result(), losses=waits), SETUPS)
     assert found.startswith(
-        "CPU limit of cgroup /user.slice on a: its threads waited 4.00 s (cpu.max), in a run of 2 s"
+        "CPU limit of cgroup /user.slice on a: its threads waited 4.00 s (cpu.max), in a run of 10 s"
     )
     little = (replace(waits[0], count=200_000),)
     assert "possible: CPU limit of cgroup /user.slice" in bottleneck(

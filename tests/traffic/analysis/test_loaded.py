@@ -202,7 +202,7 @@ def test_a_run_that_was_stopped_in_its_idle_phase() -> None:
     assert found is not None and found.idle is not None and found.idle.seconds == 2.0
     assert (found.seconds, found.latency.count, found.loaded_since) == (0, 0, None)
     made = loaded(transactions=found, flows=(flow(0.0, received=None),), stopped=2.1)
-    assert made.why_not_ranked[0] == "stopped after 2.1 of 22 s" and made.transactions == found
+    assert made.why_not_ranked[0] == "stopped after 2.0 of 22 s" and made.transactions == found
     kinds = [one.kind for one in result_sentences(made)]
     assert "idle" in kinds and "loaded" not in kinds and "under load" not in kinds
     assert loaded_figures([interval(1, IDLE, count=0)], None, None, ()) is None

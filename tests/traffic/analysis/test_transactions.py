@@ -96,7 +96,7 @@ def test_figures_are_those_of_the_total() -> None:
         (1.0, interval(0, 200)),
         (2.0, interval(1, 190, lost=1)),
     ]
-    found = transaction_figures(RR, total, reported, (floor(20),), stopped=False)
+    found = transaction_figures(RR, total, reported, (floor(20),), stopped=None)
     assert (
         found is not None
         and found.latency == total.latency
@@ -117,18 +117,18 @@ def test_figures_of_a_stopped_run_are_its_measured_intervals() -> None:
         (1.0, interval(0, 200)),
         (2.0, interval(1, 190, lost=1)),
     ]
-    found = transaction_figures(RR, None, reported, (), stopped=True)
+    found = transaction_figures(RR, None, reported, (), stopped=99.0)
     assert (
         found is not None and found.latency.count == 390 and (found.seconds, found.lost) == (2, 1)
     )
-    assert transaction_figures(RR, None, reported[:1], (), stopped=True) is None
-    assert transaction_figures(RR, None, reported, (), stopped=False) is None, "it failed"
+    assert transaction_figures(RR, None, reported[:1], (), stopped=99.0) is None
+    assert transaction_figures(RR, None, reported, (), stopped=None) is None, "it failed"
 
 
 def test_files_that_were_not_reached() -> None:
     plan = replace(RR, test="crr", files=1000, time=60)
     total = TransactionTotal(False, False, 60.0, 0.0, latency=latencies(50, 813))
-    found = transaction_figures(plan, total, (), (), stopped=False)
+    found = transaction_figures(plan, total, (), (), stopped=None)
     assert found is not None and found.ended_early == "813 of 1000 transactions within 60 s"
     made = rr(plan=plan, ended_early=found.ended_early)
     assert "ended early: 813 of 1000 transactions within 60 s" in made.why_not_ranked

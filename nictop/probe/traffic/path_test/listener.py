@@ -17,7 +17,7 @@ import socket
 import struct
 
 from nictop.probe.inventory.machine.sysctl import MAX_PROTOCOL_BYTES, parse_reverse_path_drops
-from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
+from nictop.probe.kernel.sysfs import parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import PathListener, ReceivedPackets, RefusedSender, Unreadable
 from nictop.probe.traffic.greetings import (
     NO_GREETING,
@@ -215,6 +215,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
     """Answer one test. `report` is called with a `PathListener` when the sockets are open and at
     the end. Raises OSError when they cannot be opened."""
     drops, counted = _read_drops(proc), read_loss_counts(command.ifindex, proc)
+    carrier_changes = _read_carrier_changes(command.ifindex)
     listener = Listener(command)
     try:
         signal.signal(signal.SIGTERM, _end)
@@ -228,6 +229,9 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
     rp_filter_drops = None
     if listener.family == socket.AF_INET and after is not None and drops is not None:
         rp_filter_drops = after - drops
+    changed, last = None, _read_carrier_changes(command.ifindex)
+    if carrier_changes is not None and last is not None:
+        changed = last - carrier_changes
     report(
         PathListener(
             listener.port,
@@ -238,8 +242,20 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             rp_filter_drops=rp_filter_drops,
             refused=tuple(RefusedSender(**fields) for fields in listener.expected.refused.fields()),
             unreadable=listener.unreadable,
+            carrier_changes=changed,
         )
     )
+
+
+def _read_carrier_changes(ifindex: int) -> int | None:
+    """Counted as soon as a carrier is lost (net/sched/sch_generic.c: netif_carrier_off), unlike the
+    message about it."""
+    try:
+        name = socket.if_indextoname(ifindex)
+    except OSError:
+        return None
+    text = read_text(f"/sys/class/net/{name}/carrier_changes")
+    return parse_integer(text) if isinstance(text, str) else None
 
 
 def open_sockets(

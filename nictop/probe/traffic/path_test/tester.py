@@ -207,7 +207,9 @@ def _search_sizes(
     for echo, measured in zip(echoes, replies):
         if measured.rtts and measured.protocol == echo.protocol:
             guesses = [one.largest for one in sizes if one.largest is not None]
-            sizes.append(_search(echo, measured, limit, guesses, extent=extent, deadline=deadline))
+            sizes.append(
+                search_size(echo, measured, limit, guesses, extent=extent, deadline=deadline)
+            )
     return sizes
 
 
@@ -309,7 +311,7 @@ def _take(answers: list[tuple[int, float]], sent: dict[int, float], rtts: dict[i
             rtts.setdefault(sequence, when - sent[sequence])
 
 
-def _search(
+def search_size(
     echo: Echo,
     measured: PathReplies,
     limit: int,
@@ -320,8 +322,11 @@ def _search(
 ) -> PathSize:
     """The largest packet with DF that is answered."""
     search = _SizeSearch(echo, measured, extent, deadline)
-    smallest = search.answered = min(limit, max(ECHO_BYTES, echo.header_bytes + 56))
+    smallest = min(limit, max(ECHO_BYTES, echo.header_bytes + 56))
+    search.smallest = search.answered = smallest
     found = largest_passing(search.passes, smallest, limit, guesses)
+    if search.silent:
+        return PathSize(echo.protocol, limit, None, complete=False, silent=True)
     largest = None
     if search.sizes or not search.expired:
         largest = max(found, search.answered)
@@ -341,21 +346,29 @@ class _SizeSearch:
             self._copies = extent.size_copies_with_loss
         self.sizes: dict[int, int] = {}
         """Of the packets that were sent, by their sequence number."""
+        self.smallest = 0
+        """A size that was answered before the search."""
         self.answered = 0
         """The largest size of which a packet was answered."""
         self.too_big: IcmpError | None = None
         """The newest error about a size that does not pass."""
         self.expired = False
         """The deadline was over before a size was tried."""
+        self.silent = False
+        """Packets of the smallest size are not answered any more."""
 
     def passes(self, size: int) -> tuple[bool, int | None]:
         """Whether it is answered; if a router reported that it is not, the size that this wants."""
         if self.answered >= size:
             return True, None  # by a late answer
+        if self.silent:
+            return False, None
         if self.expired or time.monotonic() > self._deadline:
             self.expired = True
             return False, None
         self._send_copies(size)
+        if not self._is_decided(size):
+            self.silent = not self._is_smallest_answered() and not self._is_decided(size)
         if self.answered >= size:
             return True, None
         reported = self._echo.too_big
@@ -375,6 +388,25 @@ class _SizeSearch:
             self._receive(size, COPY_INTERVAL if copy < self._copies else self._wait)
             if self._is_decided(size):
                 return
+
+    def _is_smallest_answered(self) -> bool:
+        """One of the smallest packets, sent after a larger one that was not answered: that the
+        larger one is lost for its size is known only if the path passes others meanwhile."""
+        controls: set[int] = set()
+        for copy in range(1, self._copies + 1):
+            sequence = self._echo.send(self.smallest)
+            if sequence is not None:
+                controls.add(sequence)
+            is_last = copy == self._copies
+            left = MAX_SIZE_TIMEOUT if is_last else COPY_INTERVAL
+            end = time.monotonic() + left
+            while left > 0:
+                for number, _ in self._echo.receive(left):
+                    self.answered = max(self.answered, self.sizes.get(number, 0))
+                    if number in controls:
+                        return True
+                left = end - time.monotonic()
+        return False
 
     def _receive(self, size: int, seconds: float) -> None:
         end, left = time.monotonic() + seconds, seconds

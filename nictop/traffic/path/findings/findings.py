@@ -8,10 +8,10 @@ each cause. Their names begin with ``path_``; they are made by a test, so they a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.probe.records import DropReport, Firewalls
-from nictop.rules.finding import SEVERITIES, Evidence, Finding
+from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
 from nictop.traffic.path.findings.neighbours import (
@@ -31,6 +31,7 @@ from nictop.traffic.path.findings.tested_direction import (
 from nictop.traffic.path.findings.transports import transport_findings
 from nictop.traffic.path.findings.unanswered import unanswered_findings
 from nictop.traffic.path.findings.used_nics import down_nic_findings, unused_nic_findings
+from nictop.traffic.path.link_losses import NO_CARRIER, LinkLoss
 from nictop.traffic.path.result import PathResult
 
 UNANSWERED = ("path_no_answer", "path_lost")
@@ -50,6 +51,7 @@ CONSEQUENCES = {
         "path_no_route",
         "path_no_neighbour",
         "path_gateway_silent",
+        "path_link_lost",
     ),
     "path_separated": (*UNANSWERED, "path_no_neighbour", "path_gateway_silent", "path_rp_filter"),
     "path_rp_filter": (
@@ -69,6 +71,15 @@ CONSEQUENCES = {
 }
 """Finding → what it makes look like another cause: what rp_filter drops looks like loss or a
 firewall, too."""
+SEEN_RULES = (
+    "path_own_address",
+    "path_duplicate_address",
+    "path_arp_flux",
+    "path_mtu_smaller",
+    "path_nic_down",
+    "path_blocked_here",
+)
+"""Findings that rest on an answer, a report or a setting, not on silence."""
 MIN_LOST = 2
 """Unanswered packets of one measurement that are reported as loss."""
 
@@ -104,8 +115,34 @@ def path_findings(
         for finding in _findings(tested):
             key = (finding.rule, finding.host, finding.subject, finding.title)
             found.setdefault(key, finding)
-    worst_first = sorted(found.values(), key=lambda finding: SEVERITIES.index(finding.severity))
+    known = list(found.values())
+    if result.link_losses:
+        known = _despite_losses(known, result, facts)
+    worst_first = sorted(known, key=lambda finding: SEVERITIES.index(finding.severity))
     return _without_consequences(tuple(worst_first))
+
+
+def _despite_losses(
+    found: Sequence[Finding], result: PathResult, facts: Mapping[str, HostFacts]
+) -> list[Finding]:
+    """The links that were without carrier meanwhile, and of the findings those that rest on
+    something that was answered or reported: the others may be of that time alone."""
+    lost = [_link_loss(loss, facts[loss.host]) for loss in result.link_losses]
+    return lost + [finding for finding in found if finding.rule in SEEN_RULES]
+
+
+def _link_loss(loss: LinkLoss, host: HostFacts) -> Finding:
+    return path_finding(
+        "path_link_lost",
+        "critical" if loss.text == NO_CARRIER else "warning",
+        host,
+        host.link_at(loss.ifindex),
+        f"{loss.text}: not known what the path passes",
+        evidence=(Evidence("link", loss.text, "rtnetlink"),),
+        why="Packets that were not answered while it was down say nothing of MTU, losses, "
+        "firewalls and MAC addresses on the path.",
+        fixes=(Fix("here", "Test again when the link stays up", ()),),
+    )
 
 
 def _without_consequences(findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

@@ -28,7 +28,7 @@ from nictop.traffic.run.events import PATH_OF_CHECK
 from nictop.tui.keys import RUN_KEYS, shown_key
 from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
 from nictop.tui.screens.traffic.run_page import RunPage
-from nictop.tui.screens.traffic.status import last_result_text, progress_text, time_text
+from nictop.tui.screens.traffic.status import last_result_text, late_text, progress_text, time_text
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.comparison_view import verdict_of
 from nictop.tui.widgets.traffic.run_waiting import RunStage, RunWaiting
@@ -162,6 +162,10 @@ class RunScreen(RunPage):
     def is_over(self) -> bool:
         return not self.nictop.traffic.running
 
+    @property
+    def is_stopping(self) -> bool:
+        return self.nictop.traffic.is_stopping
+
     def run_results(self) -> Sequence[StoredRun]:
         return self.nictop.traffic.results
 
@@ -177,15 +181,21 @@ class RunScreen(RunPage):
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         traffic = self.nictop.traffic
         time = ""
-        if run_view is not None and traffic.running:
+        if traffic.is_stopping:
+            time = "stopping"
+        elif run_view is not None and traffic.running:
             time = time_text(run_view)
         return (progress_text(traffic), time)
 
     def more_sentences(self) -> Sequence[tuple[str, str]]:
         traffic = self.nictop.traffic
         sentences: list[tuple[str, str]] = []
-        if traffic.running and traffic.sentence:
-            sentences.append(("now", traffic.sentence))
+        run_view = self.run_view()
+        doing = traffic.sentence
+        if not doing and run_view is not None:
+            doing = late_text(run_view)
+        if traffic.running and doing:
+            sentences.append(("now", doing))
         if traffic.running:
             for activity in traffic.storage[:MAX_DEVICES_IN_RESULT]:
                 sentences.append(("storage", storage_text(activity)))
@@ -220,10 +230,18 @@ class RunScreen(RunPage):
         keys = f"{again}: run it again · {back}: change its options"
         return RunWaiting("Nothing was measured.", failure, stages, [hint, keys, last])
 
-    def _waiting_title(self) -> str:
+    def _is_measured(self) -> bool:
+        """Its result has something, if it is stopped now."""
         run_view = self.run_view()
-        has_begun = run_view is not None and run_view.plan.is_of_one_host and time_text(run_view)
-        if has_begun:
+        return run_view is not None and (run_view.is_measured or self._has_begun(run_view))
+
+    def _has_begun(self, run_view: RunView | None) -> bool:
+        """What is measured on one host runs."""
+        is_of_one_host = run_view is not None and run_view.plan.is_of_one_host
+        return is_of_one_host and run_view is not None and bool(time_text(run_view))
+
+    def _waiting_title(self) -> str:
+        if self._has_begun(self.run_view()):
             return "It has begun; the chart begins with the first full second."
         return "Nothing is measured yet; the chart begins with the first data."
 
@@ -249,11 +267,14 @@ class RunScreen(RunPage):
 
     def action_stop(self) -> None:
         """A measurement by hand is ended so: that is its planned end."""
-        request = self.nictop.traffic.request
+        traffic = self.nictop.traffic
+        request = traffic.request
         if request is not None and request.test == "manual":
             self.action_end_measurement()
             return
-        question = "What was measured so far is saved."
+        question = "Nothing is measured yet: a test without data is not saved."
+        if traffic.results or self._is_measured():
+            question = "What was measured so far is saved."
         if request is not None and request.test == "workload":
             question = f"The command and all that it started is ended. {question}"
         self.app.push_screen(StopScreen(question), self._stop)

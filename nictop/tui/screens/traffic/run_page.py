@@ -204,6 +204,11 @@ class RunPage(FramedScreen):
         """Nothing more will be measured, also if there is no result."""
         return False
 
+    @property
+    def is_stopping(self) -> bool:
+        """It is being ended: its newest rate is not of now."""
+        return False
+
     def run_results(self) -> Sequence[StoredRun]:
         """Runs that belong together, this one among them."""
         raise NotImplementedError
@@ -300,7 +305,7 @@ class RunPage(FramedScreen):
         right = ""
         if run_view is not None and run_view.result is None and self.is_over:
             right = f" {self.glyphs.warning} no result"
-        elif run_view is not None:
+        elif run_view is not None and not self.is_stopping:
             right = f" {headline_text(run_view, self.glyphs, view.size.width - 2)}"
         badge = " PAUSED " if self.query_one(RunChart).frozen else ""
         room = max(0, view.size.width - 1 - width(right) - width(badge) - 1)

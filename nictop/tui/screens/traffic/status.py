@@ -18,6 +18,7 @@ from nictop.report.runs.sentences import (
 from nictop.traffic.analysis.loaded import added_latency
 from nictop.traffic.results.caveats import caveat_of, caveat_of_runs, with_caveat
 from nictop.traffic.results.measures import deciding_text
+from nictop.traffic.run.events import FINAL_COUNTERS
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
@@ -27,6 +28,11 @@ if TYPE_CHECKING:
     from nictop.tui.keys import KeyLabels
 
 PROGRESS_CELLS = 10
+LATE_SECONDS = 3.0
+"""After the planned end: until then generators report their totals."""
+GENERATOR_NAMES = {
+    "iperf3": "iperf3", "builtin": "the built-in generator", "ntttcp": "ntttcp",
+}  # fmt: skip
 WHOLE_ENDS_CELLS = 1000
 
 
@@ -114,6 +120,26 @@ def time_text(run_view: RunView) -> str:
     return f"{min(int(run_view.seconds), planned)} of {planned} s"
 
 
+def late_text(run_view: RunView) -> str:
+    """``10 s are over; waiting for iperf3 to end, 31 s``; "" as for `_late_stage`."""
+    doing, planned = _late_stage(run_view), run_view.plan.span
+    if not doing:
+        return ""
+    return f"{planned} s are over; {doing}, {int(run_view.seconds - planned)} s"
+
+
+def _late_stage(run_view: RunView) -> str:
+    """What is waited for; "": it runs, or has just come to its planned end."""
+    plan = run_view.plan
+    if plan.is_of_one_host or plan.is_open_ended or not run_view.series:
+        return ""
+    if run_view.seconds - plan.span < LATE_SECONDS or run_view.result is not None:
+        return ""
+    if run_view.stage == FINAL_COUNTERS:
+        return FINAL_COUNTERS
+    return f"waiting for {GENERATOR_NAMES[plan.generator]} to end"
+
+
 def progress_bar(run_view: RunView, glyphs: Glyphs) -> str:
     """The measured seconds that have passed, as a bar; "" before the first byte."""
     if not time_text(run_view) or run_view.plan.is_of_one_host:
@@ -130,13 +156,15 @@ def run_status(traffic: TrafficController) -> str:
         return ""
     if traffic.awaits_answer:
         return "▶ waits for you"
+    if traffic.is_stopping:
+        return "▶ stopping"
     run_view = traffic.view()
     parts: list[str] = []
     if run_view is not None:
         rate, time = goodput_text(run_view), time_text(run_view)
         if time and not rate:
             rate = "measuring"
-        parts += filter(None, (rate, time))
+        parts += filter(None, (rate, time, _late_stage(run_view)))
         if run_view.incidents:
             parts.append(run_view.incidents[0].brief)
     return f"▶ {' '.join(parts) or 'test starting'}"

@@ -4,7 +4,8 @@
 ▸ time          20▏           seconds that count
   message size  9M            longer than 8 MiB
 
-The first typed character replaces the text, backspace deletes the last one. A click on ◂ or ▸
+The first typed character replaces the text, backspace deletes the last one; left and right count a
+whole number down and up. A click on ◂ or ▸
 selects another choice.
 """
 
@@ -26,6 +27,8 @@ from nictop.tui.widgets.base.line_widget import Span, SpanLine
 
 VALUE_CELLS = 18
 """Cells of a short value."""
+MAX_NUMBER_CHARS = 9
+"""Of a whole number that the keys count up and down."""
 MAX_VALUE_CHARS = 200
 """Characters of a value."""
 
@@ -240,6 +243,22 @@ class Form(ChoiceList):
         field = self.chosen
         if field.choices:
             self.set_word(field.name, next_choice(field, self.words[field.name], step))
+        elif self._number is not None:
+            self._fresh = True
+            self.set_word(field.name, str(max(0, self._number + step)))
+
+    @property
+    def _number(self) -> int | None:
+        """The whole number in the chosen field; None: its text is something else."""
+        word = self.words[self.chosen.name].strip()
+        is_number = word.isascii() and word.isdecimal() and len(word) <= MAX_NUMBER_CHARS
+        return int(word) if is_number and self.chosen.parse is not None else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """A text that is no number has no next one."""
+        if action == "change" and self._by_name:
+            return bool(self.chosen.choices) or self._number is not None
+        return super().check_action(action, parameters)
 
     def on_click(self, event: events.Click) -> None:
         """On ◂ or ▸; the click chooses the field, too (`ChoiceList`)."""

@@ -44,6 +44,7 @@ from nictop.model.snapshot import Snapshot, outdated_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.units import whole_seconds
+from nictop.probe.plan.requests import PLAN_TIMEOUT
 from nictop.probe.records import Link
 from nictop.rules import Finding, Fix
 from nictop.rules.fixes.commands import Command, Step
@@ -138,7 +139,7 @@ class ChangePage:
             return
         if progress.stage == "preparing":
             text = f"Reading the current values on {self._job.host}"
-            yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.reply)}")
+            yield from self._marked_lines("dim", f"{text}{self._time(now, PLAN_TIMEOUT)}")
         elif progress.shown_stage == "prepared":
             yield from self._prepared(snapshot)
         elif progress.shown_stage == "applying":

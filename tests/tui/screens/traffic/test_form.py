@@ -1348,3 +1348,24 @@ async def test_without_a_path_the_command_line_is_that_of_the_self_test_and_says
         rows = [row.strip("│ ") for row in screen.drawn()]
         (shown,) = [row for row in rows if "nictop traffic --self-test" in row]
         assert shown.startswith("= Self-test: nictop traffic --self-test")
+
+
+async def test_left_and_right_count_a_number() -> None:
+    """As they choose the value of other fields; what is typed next replaces it."""
+    async with live_screen(WIDE) as screen:
+        await screen.press("6", "tab")
+        form = screen.app.screen.query_one(RunForm)
+        while form.chosen.name != "streams":
+            await screen.press("down")
+        assert "←→ Change" in screen.drawn()[-1]
+        await screen.press("right", "right")
+        assert form.words["streams"] == "3"
+        await screen.press("left")
+        assert form.words["streams"] == "2"
+        await screen.press("8")
+        assert form.words["streams"] == "8"
+        while form.chosen.name != "label":
+            await screen.press("down")
+        assert "←→ Change" not in screen.drawn()[-1]
+        await screen.press("left")
+        assert form.words["label"] == ""

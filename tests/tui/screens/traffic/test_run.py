@@ -8,8 +8,10 @@ from time import monotonic
 import pytest
 
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.record.log import IntervalMeasured
+from nictop.traffic.run.events import FINAL_COUNTERS, Stage
 from nictop.tui.controllers.traffic import TrafficController
-from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.screens.traffic.run import RunScreen, StopScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.screen import WIDE, Screen, live_screen, wait_until
 from tests.traffic.plans import PLAN
@@ -98,3 +100,78 @@ async def test_bars_of_the_last_experiment_do_not_hide_the_chart_of_the_next_tes
         page.show_points(True)
         screen.nictop.traffic.publish()
         assert page.query_one("#run-points").display, "chosen while it runs"
+
+
+def shown_lines(screen: Screen, widget: str) -> str:
+    lines = screen.app.screen.query_one(widget, LineWidget).lines
+    return "\n".join("".join(part for part, _ in line) for line in lines)
+
+
+async def test_a_test_that_does_not_end_says_what_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its time stays at the planned end, and its chart runs on."""
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        live = Watched(PLAN)
+        traffic._live = live.live
+        measure(live, PLAN.span + 31.5, 0.0)
+        traffic.publish()
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        said = shown_lines(screen, "#run-sentences")
+        assert re.search(r"2 s are over; waiting for iperf3 to end, 3\d s", said), said
+        assert "waiting for iperf3 to end" in shown_lines(screen, "#status")
+        traffic._live.process(Stage("ending", FINAL_COUNTERS))
+        traffic.publish()
+        assert "2 s are over; reading final counters" in shown_lines(screen, "#run-sentences")
+
+
+async def test_a_test_that_is_stopped_shows_no_rate_of_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        live = Watched(PLAN)
+        traffic._live = live.live
+        measure(live, 1.5, 302e6)
+        traffic.sentence, traffic._stopped_at = "stopping", monotonic()
+        traffic._take_run_event(
+            IntervalMeasured("b", 2.0, Interval(1.5, 2.0, 0.0, False), "server")
+        )
+        traffic.publish()
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        for widget in ("#status", "#run-title", "#run-sentences"):
+            assert "stopping" in shown_lines(screen, widget), widget
+        for widget in ("#status", "#run-title"):
+            assert told(screen, widget) == ([], [])
+
+
+@pytest.mark.parametrize("is_measured", [False, True])
+async def test_the_question_says_what_is_saved(
+    monkeypatch: pytest.MonkeyPatch, is_measured: bool
+) -> None:
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        live = Watched(PLAN)
+        traffic._live = live.live
+        if is_measured:
+            measure(live, 1.5, 302e6)
+        traffic.publish()
+        page = RunScreen()
+        screen.app.push_screen(page)
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        page.action_stop()
+        await wait_until(screen, lambda: isinstance(screen.app.screen, StopScreen))
+        await screen.settle()
+        dialog = screen.app.screen
+        assert isinstance(dialog, StopScreen)
+        assert ("Nothing is measured yet" in dialog._text) == (not is_measured)
+        assert ("measured so far is saved" in dialog._text) == is_measured

@@ -34,11 +34,11 @@ from nictop.changes.progress import ChangeProgress
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.model.text.units import whole_seconds
+from nictop.probe.plan.requests import PLAN_TIMEOUT
 from nictop.probe.records import Outdated, PlannedAction
 from nictop.rules import Finding, Fix
 from nictop.tui.screens.changes.status import change_status, end_text
-from nictop.tui.widgets.changes.page import LIMITS, OUTCOME_STYLES, ChangePage
+from nictop.tui.widgets.changes.page import OUTCOME_STYLES, ChangePage
 from tests.support.findings import RENAME, commands, finding
 from tests.support.lines import inventory, link
 
@@ -330,9 +330,8 @@ def test_what_takes_time_has_its_seconds_and_its_limit() -> None:
         )
         return " ".join(" ".join(span for span, _ in line) for line in page.lines(112.0, None))
 
-    assert (
-        f"Reading the current values on vm1: 12 s (at most {whole_seconds(LIMITS.reply)})"
-        in drawn(decision="")
+    assert f"Reading the current values on vm1: 12 s (at most {PLAN_TIMEOUT:g} s)" in drawn(
+        decision=""
     )
     assert "Applying: 12 s (at most " in drawn(Prepared(PLAN, False), Applying(), decision="apply")
     assert "keeping the change: 12 s" in drawn(Applied(PLAN, 130.0), decision="keep")
