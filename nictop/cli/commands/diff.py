@@ -58,8 +58,9 @@ examples:
   nictop diff a.nictop/vm1 b.nictop/vm2     one host of each recording
   nictop diff vm1:ens224 vm1:ens256         two NICs of one host
 
-Exit codes: 0 nothing differs beyond names, addresses and counters,
-1 something does, 2 usage error, 3 a host is unreachable.
+Exit codes: 0 nothing is known to differ beyond names, addresses and counters
+(what was not read or checked on one side is listed), 1 something does,
+2 usage error, 3 a host is unreachable.
 """
 
 
