@@ -13,6 +13,7 @@ from nictop.model.columns import connections, cpus, devices
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.pairs import peer_facts
 from nictop.model.pair_chain import pair_chain_facts
+from nictop.probe.light_dataclasses import replace
 from nictop.rules import Finding, HostFacts
 from nictop.rules.by_device import device_findings, findings_of
 from nictop.rules.queue_advice import queue_advice
@@ -66,6 +67,17 @@ class ShownHost:
         """That is drawn; an older one while the display is paused."""
         self.pairs = HostPairs()
         """Of its NICs and those of other hosts."""
+        self.old_seconds = 0.0
+        """Age of its newest values, where it is not live; 0: they are current."""
+        self._without_rates: tuple[Snapshot, Snapshot] | None = None
+
+    def current(self, snapshot: Snapshot) -> Snapshot:
+        """Without rates where they are not those of now: a table shows none instead of old ones."""
+        if not self.old_seconds or snapshot.rates is None:
+            return snapshot
+        if self._without_rates is None or self._without_rates[0] is not snapshot:
+            self._without_rates = snapshot, replace(snapshot, rates=None)
+        return self._without_rates[1]
 
 
 class Body:
@@ -238,7 +250,7 @@ class DevicesBody(Body):
             *pair_chain_facts(end, pairs.pairs, shown),
         )
         history = self.nictop.hosts.session.history
-        self.screen.query_one(DevicesView).show(snapshot, history, peers)
+        self.screen.query_one(DevicesView).show(self.host.current(snapshot), history, peers)
 
 
 class ConnectionsBody(Body):
