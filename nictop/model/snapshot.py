@@ -159,6 +159,9 @@ class Snapshot:
     link that came later does not hide them."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
+    incomplete: str = ""
+    """``no complete answer within 371 s``: it is what was read of a host until a command ended to
+    wait; "": all of it was read, or the host is watched."""
     agents: AgentsTold = field(default_factory=dict)
     """What the agents of its guests told when they were asked last; of a guest that is not there:
     its agent was not asked."""
