@@ -168,7 +168,7 @@ class Nictop:
             self._drawn_jumps = jumps
             self._begin_drawing()
 
-    def moment_text(self, age: float = 0.0) -> str:
+    def moment_text(self, age: float | None = None) -> str:
         """What moment a chart that is drawn now ends at: ``now``; ``32 s ago`` where its newest
         reading is of `age` seconds before; ``14:03:20`` in a recording, in the past, and while the
         display is paused, as it is not drawn again then."""
@@ -177,10 +177,10 @@ class Nictop:
 
         if self.replay is not None:
             playback = self.replay.playback
-            return wall_clock_text(playback.recording.wall_time(playback.now() - age))
+            return wall_clock_text(playback.recording.wall_time(playback.now() - (age or 0.0)))
         if self.display.paused:
-            return wall_clock_text(time() - age)
-        return f"{units.whole_seconds(age)} ago" if age else "now"
+            return wall_clock_text(time() - (age or 0.0))
+        return "now" if age is None else f"{units.whole_seconds(age)} ago"
 
     def here(self) -> LocalClock:
         """The clocks of that machine, read together."""

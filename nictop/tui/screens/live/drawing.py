@@ -179,7 +179,7 @@ class LiveDrawing(FramedScreen):
         snapshot = self.host.snapshot
         if snapshot is not None and self.in_sight:
             self._show_stale()
-            if snapshot.inventory is None or self.host.old_seconds:
+            if snapshot.inventory is None or self.host.old_seconds is not None:
                 self._draw()  # what is waited for has its seconds, and so have old values
         self._offer()
 
@@ -333,8 +333,7 @@ class LiveDrawing(FramedScreen):
         status = hosts.session.status(now, hosts.interval)
         stale = status not in ("live", "overloaded")
         if not self.nictop.display.paused:  # then what is shown is of that time
-            age = hosts.session.age(now) if stale else None
-            self.host.old_seconds = age or 0.0
+            self.host.old_seconds = hosts.session.age(now) if stale else None
         if stale != self.has_class("-stale"):
             self.set_class(stale, "-stale")
 
@@ -345,7 +344,7 @@ class LiveDrawing(FramedScreen):
     def _age_text(self) -> str:
         """``values of 32 s ago``, where they are not those of now; else ""."""
         age = self.host.old_seconds
-        return f"values of {units.whole_seconds(age)} ago" if age else ""
+        return "" if age is None else f"values of {units.whole_seconds(age)} ago"
 
     @property
     def fix_action(self) -> str:
