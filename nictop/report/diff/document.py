@@ -139,7 +139,7 @@ def _unchecked_reasons(
     findings: Iterable[OneSidedFinding], names: tuple[str, str]
 ) -> Iterator[Line]:
     """``not checked on vm1: NetworkManager (D-Bus): not readable (…)``, each reason once."""
-    reasons = {}
+    reasons: dict[tuple[str, str], None] = {}
     for finding in findings:
         if finding.is_unchecked_there:
             reasons[names[finding.side == "left"], finding.why_unchecked] = None
@@ -149,7 +149,7 @@ def _unchecked_reasons(
 
 def _legend(shown: Sequence[Difference], names: tuple[str, str]) -> Iterator[Line]:
     """What the signs in place of a value mean; each reason once."""
-    reasons = {}
+    reasons: dict[tuple[str, str], None] = {}
     is_missing = False
     for fact in shown:
         sides = ((fact.left, fact.left_unknown), (fact.right, fact.right_unknown))
