@@ -37,6 +37,7 @@ FILE_NAMES_HINT = f"the name of a recording has a / or ends with {RECORDING_SUFF
 SSH_CONFIGURATION_FILES = ("~/.ssh/config", "/etc/ssh/ssh_config")
 HOST_FILES = (*SSH_CONFIGURATION_FILES, "~/.ssh/known_hosts", "/etc/hosts")
 MAX_HOST_FILE_BYTES = 1 << 20
+ONLY_INTERFACES = "only interfaces were read, which no check can do with"
 MAX_PRINTED_TROUBLES = 3
 """Of one host."""
 MAX_NAMED_HOSTS = 20
@@ -400,6 +401,31 @@ async def _import(modules: Sequence[str], sessions: Sequence[HostSession]) -> No
     )
     for name in modules:
         import_module(name)
+
+
+def are_incomplete(answers: Iterable[Answer]) -> bool:
+    """A host did not answer completely in time."""
+    from nictop.hosts.observe import Unreachable
+
+    return any(
+        not isinstance(answer, Unreachable) and bool(answer[0].incomplete) for answer in answers
+    )
+
+
+def as_far_as_checked(answers: Iterable[Answer]) -> tuple[Answer, ...]:
+    """An incomplete answer with interfaces alone is none for the checks, which need the platform
+    and the settings."""
+    from nictop.hosts.observe import Unreachable
+    from nictop.model.snapshot import has_platform
+
+    found: list[Answer] = []
+    for answer in answers:
+        if isinstance(answer, Unreachable) or not answer[0].incomplete or has_platform(answer[0]):
+            found.append(answer)
+        else:
+            snapshot, _ = answer
+            found.append(Unreachable(snapshot.host, f"{ONLY_INTERFACES}: {snapshot.incomplete}"))
+    return tuple(found)
 
 
 def reached_hosts(

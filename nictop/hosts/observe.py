@@ -18,7 +18,7 @@ from nictop.model.parts import late_services
 from nictop.model.snapshot import Snapshot
 from nictop.model.window import RatesWindow
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.probe.records import Counters, Inventory, Request
+from nictop.probe.records import Counters, Inventory, Request, Trouble
 from nictop.wire.budget import host_scheduler
 
 if TYPE_CHECKING:
@@ -104,12 +104,14 @@ async def observe(
     at least `seconds` of such rates; then until the steps that `last` make are done. The session
     must have been created with `watch_devices`. It is closed afterwards.
 
-    Raises HostUnreachable if the source is lost or fails before that, or if that takes `timeout`
-    seconds more than the intervals it needs.
+    If that takes `timeout` seconds more than the intervals it needs, the answer is what was read
+    until then (`Snapshot.incomplete`). Raises HostUnreachable if nothing was, or if the source is
+    lost or fails before.
     """
     await session.request(Request(events=True))  # the answer is to be true when it is given
     rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
-    answer = asyncio.ensure_future(_complete(session, seconds, tuple(last)))
+    losses: dict[str, None] = {}
+    answer = asyncio.ensure_future(_complete(session, seconds, tuple(last), losses))
     begin = time.monotonic()
     limit = timeout + rest
     try:
@@ -118,14 +120,36 @@ async def observe(
             limit = timeout * session.slowness.factor + rest
         if answer.done():
             return answer.result()
-        message = f"{session.name}: no complete answer within {limit:g} s"
-        if session.snapshot.message:
-            message += f": {session.snapshot.message}"
-        raise HostUnreachable(message)
+        sentence = f"no complete answer within {limit:.0f} s"
+        reason = _reason(session, losses)
+        if reason:
+            sentence += f": {reason}"
+        if session.snapshot.inventory is None:
+            raise HostUnreachable(f"{session.name}: {sentence}")
+        return _as_incomplete(session.snapshot, sentence), session.window
     finally:
         answer.cancel()
         await asyncio.gather(answer, return_exceptions=True)
         await session.close()
+
+
+def _as_incomplete(snapshot: Snapshot, sentence: str) -> Snapshot:
+    """With the sentence that says so, also among what went wrong."""
+    readings = (snapshot.counters, snapshot.inventory)
+    newest = max((reading.time for reading in readings if reading is not None), default=0.0)
+    troubles = (*snapshot.troubles, Trouble(newest, sentence))
+    return replace(snapshot, incomplete=sentence, troubles=troubles)
+
+
+def _reason(session: HostSession, losses: Iterable[str]) -> str:
+    """Why it is not live, and why its connection was lost before; "": neither."""
+    message = session.snapshot.message.removeprefix(f"{session.name}: ")
+    before = [loss.removeprefix(f"{session.name}: ") for loss in losses]
+    others = [loss for loss in before if loss != message]
+    if not others:
+        return message
+    earlier = f"before that: {'; '.join(others)}"
+    return f"{message}; {earlier}" if message else earlier
 
 
 @dataclass(frozen=True)
@@ -193,15 +217,20 @@ def with_window_rates(answer: Answer) -> Answer:
 
 
 async def _complete(
-    session: HostSession, seconds: float, last: Sequence[Callable[[], Step]]
+    session: HostSession,
+    seconds: float,
+    last: Sequence[Callable[[], Step]],
+    losses: dict[str, None],
 ) -> tuple[Snapshot, RatesWindow]:
-    """All of it begins again for a host that was silent for too long."""
+    """All of it begins again for a host that was silent for too long. `losses`: takes the reasons
+    for which connections were lost."""
     outdated: Inventory | None = None
     progress = _Progress(session, seconds, last)
     async for snapshot in session.follow():
         if session.is_given_up:
-            raise HostUnreachable(f"{session.name}: {snapshot.message}")
+            raise HostUnreachable(f"{session.name}: {_reason(session, losses)}")
         if session.is_unreachable:
+            losses[snapshot.message] = None
             outdated = snapshot.inventory
             progress = _Progress(session, seconds, last)
             session.window.clear()

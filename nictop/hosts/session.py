@@ -260,6 +260,8 @@ class HostSession:
                 self.counted_at = now
                 self.late_by = _lateness(snapshot.clock, item.counters.time, now)
                 self._note_pace(item.counters.time, now)
+            if item.trouble is not None and item.trouble.about == "inventory":
+                self.start.process_stopped(now)
             self.start.process_line(snapshot, now)
             if item.inventory is not None:
                 self._note_start(now)
@@ -474,6 +476,13 @@ class HostSession:
         if age is None or self.status(now, interval) in ("live", "overloaded", "silent"):
             return ""
         return f"no data for {units.whole_seconds(age)}"
+
+    def outage_text(self, now: float, interval: float) -> str:
+        """``no data for 12 s``, ``values are 24 s old`` of a host that is not live; "" of one whose
+        values are those of now, or of which nothing was received."""
+        if self.status(now, interval) == "silent":
+            return self.old_text(now)
+        return self.age_text(now, interval)
 
     def notice(self, now: float, interval: float, *, named: bool = False) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old

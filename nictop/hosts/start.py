@@ -39,6 +39,8 @@ DOING: dict[StepName, str] = {
 }
 """The same, short, of what is done now."""
 PROBE_STEPS: tuple[StepName, ...] = ("probe", "links", "inventory")
+INVENTORY_STEPS: tuple[StepName, ...] = ("links", "inventory")
+"""Those of one inventory."""
 ALL_STEPS: tuple[StepName, ...] = ("resolve", "connect", "host_key", "login", *PROBE_STEPS)
 """In their order; a host that is reached without SSH has only those of the probe."""
 
@@ -53,6 +55,8 @@ class StartStep:
     """How long it took, or takes until now; None: it has not begun, or when it did is not known."""
     target: str = ""
     """What it is about: a name, an address, a user."""
+    is_again: bool = False
+    """What was begun before was stopped; the time counts from then."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,7 @@ class _Begun:
     began: float
     target: str = ""
     ended: float | None = None
+    is_again: bool = False
 
 
 class StartSteps:
@@ -114,18 +119,28 @@ class StartSteps:
             self._end(now)
             self._is_over = True
 
+    def process_stopped(self, now: float) -> None:
+        """An inventory was stopped before it was complete: the probe begins with another one, and
+        the parts that were read do not become fewer."""
+        if self._is_over or not self._begun:
+            return
+        newest = self._begun[-1]
+        if newest.name in INVENTORY_STEPS and newest.ended is None:
+            self._begun[-1] = replace(newest, began=now, is_again=True)
+
     def _begin(self, name: StepName, now: float, target: str = "") -> None:
         """End the step before, unless it is the same. A stage that was passed begins again for
         another hop or address, with those that follow it."""
         if self._begun and (self._begun[-1].name, self._begun[-1].target) == (name, target):
             return
+        is_again = bool(self._begun) and self._begun[-1].is_again and name in INVENTORY_STEPS
         self._end(now)
         if name not in self._names:  # recorded: only its stages show that it was connected to
             self._names = ALL_STEPS
         place = ALL_STEPS.index(name)
         began = {step.name: step.began for step in self._begun}
         self._begun = [step for step in self._begun if ALL_STEPS.index(step.name) < place]
-        self._begun.append(_Begun(name, began.get(name, now), target))
+        self._begun.append(_Begun(name, began.get(name, now), target, is_again=is_again))
 
     def _end(self, now: float) -> None:
         if self._begun and self._begun[-1].ended is None:
@@ -152,7 +167,8 @@ class StartSteps:
         # that of the probe is how much of it has come: of a step that is done it would be partial
         is_progress = state == "done" and name in PROBE_STEPS
         target = "" if is_progress else begun.target
-        return StartStep(name, state, max(0.0, end - begun.began), target)
+        is_again = begun.is_again and state == "active"
+        return StartStep(name, state, max(0.0, end - begun.began), target, is_again)
 
     def _state(self, place: int, reached: int) -> StepState:
         if self._is_over or place < reached:
@@ -176,12 +192,15 @@ class StartSteps:
 
     def active_text(self, now: float) -> str:
         """``logging in, 4 s``, ``logging in, 4 s (attempt 2)``: what is waited for; "": all is
-        read, or nothing is done now."""
+        read, or nothing is done now. ``reading inventory again, 13 s``: since the one before was
+        stopped."""
         step = self.active(now)
         if step is None:
             return ""
         seconds = int(step.seconds or 0.0)
         text = DOING[step.name]
+        if step.is_again:
+            text += " again"
         if seconds:
             text += f", {seconds} s"
         if self.attempt > 1:

@@ -159,6 +159,9 @@ class Snapshot:
     link that came later does not hide them."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
     """Device → what happened to its netdev in the last hour, as far as it was watched."""
+    incomplete: str = ""
+    """``no complete answer within 371 s``: it is what was read of a host until a command ended to
+    wait; "": all of it was read, or the host is watched."""
     agents: AgentsTold = field(default_factory=dict)
     """What the agents of its guests told when they were asked last; of a guest that is not there:
     its agent was not asked."""
@@ -252,18 +255,28 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if counters is None or counters.time < event.time:
         return f"to be read again: {what}"
-    notice = f"{_next_reading_text(event, counters.time)}: {what}"
+    stopped = _last_stop(snapshot)
+    notice = f"{_next_reading_text(event, counters.time, stopped)}: {what}"
     if event.source == "connection":  # the event is the new connection
         return notice
     return f"{notice}, {whole_seconds(counters.time - event.time)} earlier"
 
 
-def _next_reading_text(event: Outdated, now: float) -> str:
-    """``to be read again in 8 s``, ``being read again for 3 s``"""
+def _last_stop(snapshot: Snapshot) -> float:
+    """When the newest inventory was stopped before it was complete; 0.0: none was."""
+    times = [one.time for one in snapshot.troubles if one.about == "inventory"]
+    return max(times, default=0.0)
+
+
+def _next_reading_text(event: Outdated, now: float, stopped: float) -> str:
+    """``to be read again in 8 s``, ``being read again for 3 s``; `stopped`: the time at which an
+    attempt to read it was stopped, from which the next one counts."""
     if event.due is None:
         return "to be read again"
     if event.due > now:
         return f"to be read again in {whole_seconds(event.due - now)}"
+    if stopped > event.due:
+        return f"being read once more for {whole_seconds(max(0.0, now - stopped))}"
     return f"being read again for {whole_seconds(now - event.due)}"
 
 

@@ -107,8 +107,8 @@ class Finding:
     """What of the subject it is about, for a rule that may find several things of one subject: an
     address. It does not change with the problem; not shown, the title says it. "": the subject."""
     outdated: bool = False
-    """An event that may have changed it is newer than what it rests on; the title says so
-    (`nictop.rules.outdated`)."""
+    """An event that may have changed it is newer than what it rests on, or it was not checked again
+    (`nictop.rules.outdated`, `nictop.rules.unchecked.open_findings`); the title says so."""
 
     @property
     def identity(self) -> FindingIdentity:

@@ -51,11 +51,11 @@ def is_unchecked(
 
 def open_findings(diagnosis: Diagnosis | None) -> tuple[Finding, ...]:
     """Those of the diagnosis, and then those that were not checked again, which say so: not at the
-    end, where it would be cut."""
+    end, where it would be cut. These have the mark of what may have changed, too."""
     if diagnosis is None:
         return ()
     old = (
-        replace(finding, title=f"{NOT_CHECKED_AGAIN}: {finding.title}")
+        replace(finding, title=f"{NOT_CHECKED_AGAIN}: {finding.title}", outdated=True)
         for finding in diagnosis.unchecked
     )
     return (*diagnosis.findings, *old)

@@ -145,6 +145,26 @@ def severity_badges(
     return badges
 
 
+def finding_badges(
+    findings: Iterable[Finding],
+    *,
+    shown: Sequence[Severity] = ("critical", "warning"),
+    glyphs: Glyphs = UNICODE,
+) -> list[tuple[str, Tone]]:
+    """`severity_badges` of findings; ``▲2?`` where some of them may have changed, or were not
+    checked again."""
+    findings = list(findings)
+    doubtful = {finding.severity for finding in findings if finding.outdated}
+    sure = {finding.severity for finding in findings if not finding.outdated}
+    badges: list[tuple[str, Tone]] = []
+    for severity in shown:
+        severities = [one.severity for one in findings if one.severity == severity]
+        for text, tone in severity_badges(severities, shown=(severity,), glyphs=glyphs):
+            mark = UNKNOWN_MARK if severity in doubtful else ""
+            badges.append((f"{text}{mark}", tone if severity in sure else "dim"))
+    return badges
+
+
 def severity_counts_text(findings: Iterable[Finding]) -> str:
     """``1 critical · 2 warnings · 1 info``; "" when there are none."""
     parts = []

@@ -6,11 +6,18 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 
+from nictop.cli.hosts import are_incomplete, as_far_as_checked
 from nictop.cli.progress_line import waiting_text
-from nictop.hosts.observe import observe
+from nictop.hosts.observe import Answer, Unreachable, observe, observe_all
 from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.records import Inventory, Line, LinkChange, Outdated, Request, Unreadable
+from nictop.probe.records.unreadable import NOT_READ_YET
+from nictop.report.diff.compare import Side, compare_sides
+from nictop.report.diff.document import AS_READ, diff_text
+from nictop.report.facts.hosts import hosts_text
+from nictop.report.findings.check import check_text
+from nictop.rules import HostFacts, diagnose
 from nictop.wire.local import LocalSource
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
@@ -170,3 +177,62 @@ async def test_a_real_host_is_complete() -> None:
     )
     assert snapshot.inventory is not None and not snapshot.inventory.pending
     assert window.parts
+
+
+async def incomplete_answer(*lines: Line) -> Answer:
+    """Of a host that sends nothing after these lines, when its time is over."""
+    source = ScriptedSource()
+    source.send(SourceState("live"), Line(hello=HELLO), *lines)
+    session = session_of(source, watch_devices=True)
+    (answer,) = await observe_all([session], interval=0.01, timeout=0.05)
+    return answer
+
+
+async def test_at_the_limit_of_its_time_a_host_is_shown_and_checked_as_far_as_it_was_read() -> None:
+    links = dataclasses.replace(late_inventory("no reply"), pending=("networkmanager",))
+    unread = {"networkmanager": Unreadable("failed", NOT_READ_YET)}
+    partly = dataclasses.replace(links, unreadable=unread)
+    answer = await incomplete_answer(Line(inventory=partly), reading(1))
+    assert not isinstance(answer, Unreachable) and are_incomplete([answer])
+    snapshot, window = answer
+    assert snapshot.inventory == partly
+    assert snapshot.incomplete.startswith("no complete answer within ")
+    facts = HostFacts(snapshot, window.parts)
+    (checked,) = as_far_as_checked([answer])
+    assert checked == answer
+    text = check_text([facts], diagnose([facts]), 200)
+    assert f"not complete: {snapshot.incomplete}" in text
+    assert "no checks ran" not in text and "✓" not in text
+    assert "NetworkManager (D-Bus): not read yet" in text
+    assert f"not complete: {snapshot.incomplete}" in hosts_text([answer], 200)
+    side = Side("a", snapshot, diagnose([facts]))
+    diff = diff_text(compare_sides(side, side), 200)
+    assert f"a: not complete: {snapshot.incomplete}" in diff and AS_READ in diff
+
+
+async def test_interfaces_alone_are_shown_and_not_checked() -> None:
+    links = dataclasses.replace(inventory(), pending=(*MACHINE_SOURCES, *MANAGER_SOURCES))
+    answer = await incomplete_answer(Line(inventory=links))
+    assert not isinstance(answer, Unreachable) and "DEVICE" in hosts_text([answer], 200)
+    (checked,) = as_far_as_checked([answer])
+    assert isinstance(checked, Unreachable)
+    assert checked.sentence.startswith("only interfaces were read")
+
+
+async def test_a_host_of_which_nothing_was_read_is_not_shown() -> None:
+    assert isinstance(await incomplete_answer(), Unreachable)
+
+
+async def test_why_a_host_was_lost_before_is_said_with_why_it_is_not_reached_now() -> None:
+    source = ScriptedSource("vm1")
+    source.send(
+        SourceState("live"),
+        SourceState("lost", "no more data from vm1 for 20 s", 0.5, silent=True),
+        SourceState("connecting"),
+        SourceState("failed", "SSH handshake not completed within 15 s"),
+    )
+    (answer,) = await observe_all([session_of(source)], interval=0.1)
+    assert isinstance(answer, Unreachable)
+    assert answer.sentence == (
+        "SSH handshake not completed within 15 s; before that: no more data from vm1 for 20 s"
+    )

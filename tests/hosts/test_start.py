@@ -10,7 +10,7 @@ from nictop.hosts.session import HostSession, Item
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import Line
+from nictop.probe.records import Line, Trouble
 from nictop.tui.widgets.status.host_start import draw_host_start
 from nictop.wire.source import ConnectionStage, SourceState
 from tests.support.lines import counters, hello, inventory, link
@@ -193,3 +193,30 @@ def test_the_probe_is_still_being_sent_after_its_hello() -> None:
     (probe,) = [step for step in one.start.steps(61.0) if step.name == "probe"]
     assert (probe.state, probe.target) == ("done", ""), "✓ start the probe 40 of 912 kB"
     assert one.status_text(61.0, 1.0) == "reading inventory"
+
+
+def test_an_inventory_that_was_stopped_is_read_again_and_counts_from_then() -> None:
+    """Not "reading inventory, 63 s" beside "was stopped: not complete after 50 s"."""
+    one = session(LOCAL)
+    stopped = Trouble(53.0, "the inventory was stopped: not complete after 50 s", "inventory")
+    for time, item in (
+        (0.0, SourceState("connecting")),
+        (1.0, SourceState("live")),
+        (1.0, hello()),
+        (3.0, part("platform", "networkmanager")),
+        (53.0, Line(trouble=stopped)),
+    ):
+        one.process(item, time)
+    assert one.start.active_text(66.0) == "reading inventory again, 13 s"
+    one.process(part("networkmanager"), 70.0)
+    assert one.start.active_text(73.0) == "reading inventory again, 20 s"
+    one.process(KNOWN, 80.0)
+    assert one.start.active_text(80.0) == ""
+
+
+def test_an_error_of_something_else_does_not_begin_a_step_again() -> None:
+    one = session(LOCAL)
+    for item in (SourceState("connecting"), SourceState("live"), hello(), part("networkmanager")):
+        one.process(item, 1.0)
+    one.process(Line(trouble=Trouble(2.0, "not enough memory")), 5.0)
+    assert one.start.active_text(9.0) == "reading inventory, 8 s"

@@ -17,7 +17,7 @@ from nictop.model.snapshot import (
     reading_notice,
     with_state,
 )
-from nictop.probe.records import Counters, Line, LinkChange, Trouble
+from nictop.probe.records import Counters, Line, LinkChange, Outdated, Trouble
 from tests.model.hosts import (
     HELLO,
     LINKS,
@@ -271,6 +271,19 @@ def test_the_number_of_links_is_limited() -> None:
     assert len(more.links) == MAX_LINKS and MAX_LINKS not in more.links and more.inventory_pending
     known = advance(more, Line(link_change=change(1e4, 5, mtu=9000)))
     assert known.links[5].mtu == 9000
+
+
+def test_a_reading_that_was_stopped_does_not_count_on() -> None:
+    """ "being read again for 93 s" was beside "stopped: not complete after 62 s"."""
+    event = Outdated(5000.0, "address", due=5001.0)
+    stopped = Trouble(5063.0, "the inventory was stopped: not complete after 62 s", "inventory")
+    read = snapshot_of(HELLO, inventory(time=4000.0))
+    before = advance(read, Line(outdated=event))
+    reading = advance(before, Line(counters=traffic(5031.0, 4, 10)))
+    assert reading_notice(reading).startswith("being read again for 30 s: ")
+    after = advance(reading, Line(trouble=stopped))
+    later = advance(after, Line(counters=traffic(5094.0, 4, 10)))
+    assert reading_notice(later).startswith("being read once more for 31 s: ")
 
 
 def test_the_number_of_changes_is_limited() -> None:

@@ -18,6 +18,8 @@ from nictop.cli.hosts import (
     add_agents_option,
     add_lldp_option,
     add_time_option,
+    are_incomplete,
+    as_far_as_checked,
     observe_hosts,
     reached_hosts,
 )
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "error, 3 a host is "
         "unreachable (--exec: all have failed), 4 no such findings, but checks were skipped "
         "because a source on a host did "
-        "not answer (with "
+        "not answer, or a host not completely (with "
         "--strict: for any reason)."
     )
     add_hosts(parser)
@@ -109,6 +111,7 @@ def run(options: argparse.Namespace) -> int:
     from nictop.report.findings import check
     from nictop.rules import RULES, HostFacts, diagnose
 
+    found = as_far_as_checked(found)
     hosts = tuple(
         HostFacts(snapshot, window.parts)
         for snapshot, window in reached_hosts(found, require_all=not options.hosts)
@@ -138,6 +141,8 @@ def run(options: argparse.Namespace) -> int:
         return HostUnreachable.exit_code
     if check.has_severity(diagnosis, options.fail_on):
         return EXIT_FINDINGS
+    if are_incomplete(found):
+        return EXIT_SKIPPED
     for skipped in diagnosis.skipped:
         if options.strict or skipped.cause == "no_answer":
             return EXIT_SKIPPED

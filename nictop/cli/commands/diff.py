@@ -21,7 +21,7 @@ from nictop.cli.hosts import (
     reached_hosts,
     read_recorded_hosts,
 )
-from nictop.errors import NictopError
+from nictop.errors import HostUnreachable, NictopError
 from nictop.probe.kernel.patterns import pattern
 
 if TYPE_CHECKING:
@@ -58,8 +58,9 @@ examples:
   nictop diff a.nictop/vm1 b.nictop/vm2     one host of each recording
   nictop diff vm1:ens224 vm1:ens256         two NICs of one host
 
-Exit codes: 0 nothing differs beyond names, addresses and counters,
-1 something does, 2 usage error, 3 a host is unreachable.
+Exit codes: 0 nothing is known to differ beyond names, addresses and counters
+(what was not read or checked on one side is listed), 1 something does,
+2 usage error, 3 a host is unreachable or did not answer completely in time.
 """
 
 
@@ -110,7 +111,11 @@ def run(options: argparse.Namespace) -> int:
             glyphs=output.glyphs_for(options),
         )
         output.write_text(text, options)
-    return EXIT_DIFFERS if diff.number else 0
+    if diff.number:
+        return EXIT_DIFFERS
+    if left.snapshot.incomplete or right.snapshot.incomplete:
+        return HostUnreachable.exit_code
+    return 0
 
 
 def _sides(options: argparse.Namespace) -> list[Side]:

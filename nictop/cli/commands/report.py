@@ -21,6 +21,7 @@ from nictop.cli.arguments import (
 from nictop.cli.hosts import (
     RECORDING_SUFFIX,
     add_time_option,
+    are_incomplete,
     host_in_recording,
     is_recording,
     is_recording_argument,
@@ -56,7 +57,8 @@ examples:
   nictop report vm1 vm2 --redact         without names and addresses
   nictop report --format markdown -o -   or: -o ticket.md
 
-Exit codes: 0 written, 2 usage error, 3 a host is unreachable (see the report).
+Exit codes: 0 written, 2 usage error, 3 a host is unreachable or did not
+answer completely in time (see the report).
 """
 
 
@@ -136,7 +138,7 @@ def run(options: argparse.Namespace) -> int:
     _write(page(report), path, options)
     for sentence in hidden:
         output.print_status(sentence)
-    if any(isinstance(answer, Unreachable) for answer in answers):
+    if any(isinstance(answer, Unreachable) for answer in answers) or are_incomplete(answers):
         return HostUnreachable.exit_code
     return 0
 

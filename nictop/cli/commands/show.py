@@ -10,6 +10,7 @@ from nictop.cli.arguments import add_hosts, add_schema_option
 from nictop.cli.hosts import (
     add_lldp_option,
     add_time_option,
+    are_incomplete,
     observe_hosts,
     reached_hosts,
     recording_path,
@@ -76,7 +77,9 @@ def run(options: argparse.Namespace) -> int:
     else:
         text = show_hosts.hosts_text(found, output.terminal_columns(), diagnosis)
         output.write_text(text, options)
-    return HostUnreachable.exit_code if show_hosts.unreachable_hosts(found) else 0
+    if show_hosts.unreachable_hosts(found) or are_incomplete(found):
+        return HostUnreachable.exit_code
+    return 0
 
 
 def _write_schema(options: argparse.Namespace) -> int:
@@ -95,9 +98,11 @@ def _write_host(snapshot: Snapshot, diagnosis: Diagnosis, options: argparse.Name
 
     findings = show_hosts.findings_about(snapshot, diagnosis)
     if options.format == "json":
-        return output.write(show.show_json(snapshot, findings))
-    text = show.show_text(snapshot, output.terminal_columns(), findings)
-    return output.write_text(text, options)
+        output.write(show.show_json(snapshot, findings))
+    else:
+        text = show.show_text(snapshot, output.terminal_columns(), findings)
+        output.write_text(text, options)
+    return HostUnreachable.exit_code if snapshot.incomplete else 0
 
 
 def _show_stream(options: argparse.Namespace) -> int:

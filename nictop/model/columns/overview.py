@@ -117,8 +117,13 @@ def _master_tone(row: NicRow, value: Value) -> Tone:
     return warn_if(row.link is not None and not master_text(row.link, row.snapshot)[1])
 
 
+UNKNOWN_FINDING = "?"
+
+
 def _severity(row: NicRow) -> Value:
-    return row.severity or ""
+    """``warning``, ``warning?`` where that may have changed."""
+    mark = UNKNOWN_FINDING if row.severity and row.is_doubtful else ""
+    return f"{row.severity or ''}{mark}"
 
 
 def _finding_rank(row: NicRow) -> SortKey | None:
@@ -137,7 +142,8 @@ def _state_tone(row: NicRow, value: Value) -> Tone:
 
 
 def _finding_tone(row: NicRow, value: Value) -> Tone:
-    return {"critical": "bad", "warning": "warn"}.get(str(value), "normal")  # type: ignore[return-value]
+    tone: Tone = "dim" if row.is_doubtful else "normal"
+    return {"critical": "bad", "warning": "warn"}.get(str(value), tone)  # type: ignore[return-value]
 
 
 def _bad(row: NicRow, value: Value) -> Tone:

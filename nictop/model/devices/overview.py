@@ -7,7 +7,7 @@ loopback) has one row of its own, so that every watched host is visible.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 
 from nictop.model.devices.bonds import is_aggregate
@@ -61,6 +61,8 @@ class NicRow:
     """The newest rates, however old: `rate` tells those of now."""
     severity: str | None = None
     """Severity of the worst finding about it."""
+    is_doubtful: bool = False
+    """That finding may have changed, or was not checked again."""
     peers: tuple[str, ...] = ()
     """``vm1 ens3``: connected NICs of other hosts (VF and tap pairs)."""
     age: float | None = None
@@ -152,11 +154,13 @@ def overview(
     hosts: Iterable[HostNow],
     *,
     severities: Mapping[End, str] | None = None,
+    doubtful: Collection[End] = (),
     peers: Mapping[End, Sequence[End]] | None = None,
     virtual: bool = False,
     before: Iterable[NicRow] = (),
 ) -> tuple[NicRow, ...]:
-    """Rows by host in the given order, then by ifindex. `virtual`: including bridges, taps, veths,
+    """Rows by host in the given order, then by ifindex. `doubtful`: where the worst finding may
+    have changed. `virtual`: including bridges, taps, veths,
     … and loopback; of a host that has no others, all but loopback are included anyway. `before`:
     the previous rows; values that cannot have changed are copied from them."""
     hosts = tuple(hosts)
@@ -184,6 +188,7 @@ def overview(
                     profile=_profile(link, snapshot, known.get(end)),
                     rates=rates.get(link.ifindex),
                     severity=severities.get(end),
+                    is_doubtful=end in doubtful,
                     peers=_peer_texts(peers.get(end, ()), names),
                     age=age,
                 )

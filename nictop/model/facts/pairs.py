@@ -81,6 +81,18 @@ def netdev_names(snapshots: Iterable[Snapshot]) -> dict[End, str]:
     return names
 
 
+def with_ages(names: Mapping[End, str], ages: Mapping[str, str]) -> Mapping[End, str]:
+    """The names, with the age of what is known of them: ``ens192 (no data for 40 s)``. `ages`: host
+    → that, of those that are not live."""
+    if not ages:
+        return names
+    found = {}
+    for end, name in names.items():
+        age = ages.get(end.host)
+        found[end] = f"{name} ({age})" if age else name
+    return found
+
+
 def _function_facts(
     end: End, pair: VirtualFunctionPair, names: Mapping[End, str]
 ) -> list[PairFact]:

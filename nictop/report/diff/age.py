@@ -25,6 +25,8 @@ def notes_of(name: str, snapshot: Snapshot) -> Iterator[str]:
     inventory = snapshot.inventory
     if inventory is None:
         return
+    if snapshot.incomplete:
+        yield f"{name}: not complete: {snapshot.incomplete}"
     age = age_of(snapshot)
     outdated = outdated_text(snapshot)
     if outdated:

@@ -1,6 +1,7 @@
 """Every fact of two hosts, side by side: those that differ, in three parts: findings that only one
 side has or that are between both hosts, differences, and expected ones (names, addresses,
-counters).
+counters). What is not known of a side is no difference, and neither is a finding whose check did
+not run on the other side; both are listed with the reason.
 
 Pure. Facts are those of the panel of each device and of the host (`model.facts`), and the kernel
 settings; texts are not sanitized.
@@ -26,10 +27,11 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.age import notes_of
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
+from nictop.report.diff.unknown import UnknownFacts
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, diagnose
-from nictop.rules.unchecked import skipped_places
 
-Kind = Literal["differs", "expected"]
+Kind = Literal["differs", "expected", "unknown"]
+"""unknown: on one side it is not known."""
 SideName = Literal["left", "right"]
 EXPECTED_SECTIONS = frozenset(
     (
@@ -57,6 +59,9 @@ NIC_PLACEHOLDER = "(this NIC)"
 """In place of the names of both NICs where their facts are compared."""
 WORD = re.compile(r"[\w.-]+")
 LIST_SEPARATOR = ", "
+ABSENCE_LABELS = frozenset(("Not readable", "Not available", "n/a"))
+"""Facts that say themselves what is not known."""
+NOT_EVALUATED = "its inventory is not read yet"
 NO_FURTHER_ITEM = "none of these"
 """Of a side whose list has nothing that the other does not have."""
 
@@ -68,9 +73,12 @@ class Difference:
     section: str
     label: str
     left: str
-    """Empty: that side has no such fact."""
+    """Empty: that side has no such fact, or `left_unknown` says why it is not known."""
     right: str
     kind: Kind
+    left_unknown: str = ""
+    """Why it is not known on that side; empty: it is."""
+    right_unknown: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +105,8 @@ class OneSidedFinding:
     """It is between the two hosts (the rule compares hosts), and about the one of this side."""
     is_unchecked_there: bool = False
     """The check could not be made on the other side: that may have it, too."""
+    why_unchecked: str = ""
+    """Why it was not made there; empty: it was."""
 
 
 @dataclass(frozen=True)
@@ -119,10 +129,18 @@ class HostDifferences:
 
     @property
     def number(self) -> int:
-        """How much differs beyond what is expected: findings, facts, NICs without a partner."""
+        """How much is known to differ beyond what is expected: findings, facts, NICs without a
+        partner."""
         alone = sum(not (nic.left and nic.right) for nic in self.nics)
         different = sum(fact.kind == "differs" for fact in self.facts())
-        return len(self.findings) + alone + different
+        found = sum(not finding.is_unchecked_there for finding in self.findings)
+        return found + alone + different
+
+    @property
+    def number_unknown(self) -> int:
+        """How much may differ: what is not known on one side, or was not checked there."""
+        unknown = sum(fact.kind == "unknown" for fact in self.facts())
+        return unknown + sum(finding.is_unchecked_there for finding in self.findings)
 
     def facts(self) -> Iterator[Difference]:
         """Of the host and of its NICs."""
@@ -186,7 +204,8 @@ def _named(snapshot: Snapshot, name: str) -> Link | None:
 
 def _host_differences(left: Snapshot, right: Snapshot) -> tuple[Difference, ...]:
     ours, theirs = (_facts(link_facts(row_of_host(host), host), "") for host in (left, right))
-    found = _differences(ours, theirs)
+    unknown = (UnknownFacts(left), UnknownFacts(right))
+    found = _differences(ours, theirs, unknown)
     return (*found, *_sysctl_differences(sysctl_values(left), sysctl_values(right)))
 
 
@@ -209,7 +228,8 @@ def _nic_differences(pair: NicPair, left: Snapshot, right: Snapshot) -> NicDiffe
         expected |= BALANCED_LABELS
     if pair.left.kind == "bridge":
         expected |= BRIDGE_LABELS
-    found = tuple(_differences(ours, theirs, expected))
+    unknown = (UnknownFacts(left, pair.left), UnknownFacts(right, pair.right))
+    found = tuple(_differences(ours, theirs, unknown, expected))
     return NicDifferences(pair.left.name, pair.right.name, pair.same, found)
 
 
@@ -313,9 +333,12 @@ def _is_balanced(snapshot: Snapshot) -> bool:
 
 
 def _differences(
-    ours: FactTexts, theirs: FactTexts, expected: frozenset[str] = frozenset()
+    ours: FactTexts,
+    theirs: FactTexts,
+    unknown: tuple[UnknownFacts, UnknownFacts],
+    expected: frozenset[str] = frozenset(),
 ) -> Iterable[Difference]:
-    """`expected`: more labels like `EXPECTED_LABELS`."""
+    """`unknown`: of both sides; `expected`: more labels like `EXPECTED_LABELS`."""
     for key in dict.fromkeys((*ours, *theirs)):
         our, their = ours.get(key, NO_FACT), theirs.get(key, NO_FACT)
         if our.compared == their.compared:
@@ -327,7 +350,19 @@ def _differences(
             or key in EXPECTED_FACTS
         )
         left, right = _without_common_items(our.text, their.text)
-        yield Difference(section, label, left, right, "expected" if is_expected else "differs")
+        kind: Kind = "expected" if is_expected else "differs"
+        sides = zip(unknown, (our, their), strict=True)
+        why_left, why_right = (facts.reason(section, label, fact.text) for facts, fact in sides)
+        if why_left or why_right:
+            kind = "expected" if is_expected else "unknown"
+        if label in ABSENCE_LABELS:
+            why_left = why_right = ""
+        left, right = _known_text(left, why_left), _known_text(right, why_right)
+        yield Difference(section, label, left, right, kind, why_left, why_right)
+
+
+def _known_text(text: str, why_unknown: str) -> str:
+    return "" if why_unknown else text
 
 
 def _without_common_items(left: str, right: str) -> tuple[str, str]:
@@ -383,20 +418,36 @@ def _one_sided(
     theirs = {(finding.rule, finding.subject): finding for finding in _findings(right, left_out)}
     found = []
     for key in ours.keys() - theirs.keys():
-        found.append(_finding("left", ours[key], unchecked=_is_unchecked(key, right)))
+        found.append(_finding("left", ours[key], why_unchecked=_why_unchecked([key], right)))
     for key in theirs.keys() - ours.keys():
         rule, subject = key
-        names = {subject, *(ours for ours, theirs in partners.items() if theirs == subject)}
-        unchecked = any(_is_unchecked((rule, name), left) for name in names)
-        found.append(_finding("right", theirs[key], unchecked=unchecked))
+        names = [subject, *(ours for ours, theirs in partners.items() if theirs == subject)]
+        why = _why_unchecked([(rule, name) for name in names], left)
+        found.append(_finding("right", theirs[key], why_unchecked=why))
     return found
 
 
-def _is_unchecked(key: tuple[str, str], side: Side) -> bool:
-    """A rule was skipped there, for the whole host or this subject."""
-    rule, subject = key
-    places = skipped_places(side.diagnosis)
-    return any((rule, side.snapshot.host, place) in places for place in ("", subject))
+def _why_unchecked(keys: Sequence[tuple[str, str]], side: Side) -> str:
+    """Why a rule was not evaluated there, or skipped for the whole host or a subject; "": it was
+    evaluated. `keys`: (rule, subject)"""
+    host, diagnosis = side.snapshot.host, side.diagnosis
+    if diagnosis.hosts and host not in diagnosis.hosts:
+        return NOT_EVALUATED
+    for skipped in diagnosis.skipped:
+        if skipped.host not in (host, ""):
+            continue
+        for rule, subject in keys:
+            if skipped.rule == rule and skipped.subject in ("", *_names_of(subject, side)):
+                return skipped.reason
+    return ""
+
+
+def _names_of(subject: str, side: Side) -> Iterator[str]:
+    """A NIC, and the address of its PCI function: checks are skipped for either."""
+    yield subject
+    link = _named(side.snapshot, subject)
+    if link is not None and link.pci_address is not None:
+        yield link.pci_address
 
 
 def _rank(finding: OneSidedFinding) -> tuple[int, str, str, str]:
@@ -421,7 +472,15 @@ def _side_of(finding: Finding, left: Side) -> SideName:
 
 
 def _finding(
-    side: SideName, finding: Finding, *, needs_both: bool = False, unchecked: bool = False
+    side: SideName, finding: Finding, *, needs_both: bool = False, why_unchecked: str = ""
 ) -> OneSidedFinding:
-    severity, subject, title = finding.severity, finding.subject, finding.title
-    return OneSidedFinding(side, finding.rule, severity, subject, title, needs_both, unchecked)
+    return OneSidedFinding(
+        side,
+        finding.rule,
+        finding.severity,
+        finding.subject,
+        finding.title,
+        needs_both,
+        bool(why_unchecked),
+        why_unchecked,
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 
 from nictop import __version__
@@ -26,10 +26,16 @@ from nictop.rules.wording import severity_mark
 MIN_VALUE_CELLS = 20
 MISSING = "–"
 """In place of a fact that one side does not have."""
-FINDING_SECTIONS = (("findings of one side", False), ("findings between both hosts", True))
-"""(title, `OneSidedFinding.needs_both`)"""
+UNKNOWN = "?"
+"""In place of a fact that is not known on one side."""
+FINDING_SECTIONS = (
+    ("findings of one side", False, False),
+    ("findings between both hosts", True, False),
+    ("findings of one side, not checked on the other", False, True),
+)
+"""(title, `OneSidedFinding.needs_both`, `is_unchecked_there`)"""
 NOT_BETWEEN = "Findings between both hosts are not checked: the sides are of different times"
-MISSING_NOTE = f"{MISSING}: none on that side, or not known"
+MISSING_NOTE = f"{MISSING}: none on that side"
 ALL_OPTION = "--all"
 NO_DIFFERENCE = "No difference beyond names, addresses and counters"
 AS_READ = " in what was read"
@@ -43,12 +49,14 @@ class DiffDocument:
     nictop: str
     """Version of the program that wrote it."""
     differences: int
-    """How much differs beyond what is expected."""
+    """How much is known to differ beyond what is expected."""
+    unknown: int
+    """How much may differ: what is not known on one side, or was not checked there."""
     diff: HostDifferences
 
 
 def diff_json(diff: HostDifferences) -> str:
-    return json_text(DiffDocument(__version__, diff.number, diff))
+    return json_text(DiffDocument(__version__, diff.number, diff.number_unknown, diff))
 
 
 def diff_schema() -> str:
@@ -93,19 +101,22 @@ def diff_blocks(
     names = (diff.left, diff.right)
     blocks: list[Block] = [Line(f"{diff.left} · {diff.right}"), _verdict(diff)]
     blocks += [Line(note, "warn") for note in diff.notes]
-    for title, needs_both in FINDING_SECTIONS:
-        listed = [finding for finding in diff.findings if finding.needs_both is needs_both]
+    for title, *wanted in FINDING_SECTIONS:
+        listed = [
+            finding
+            for finding in diff.findings
+            if [finding.needs_both, finding.is_unchecked_there] == wanted
+        ]
         lines = tuple(_finding_line(finding, names, glyphs) for finding in listed)
         if lines:
-            blocks.append(Section((Items(lines),), title))
+            blocks.append(Section((Items(lines), *_unchecked_reasons(listed, names)), title))
     if not diff.is_one_moment:
         blocks.append(Line(NOT_BETWEEN, "dim"))
     blocks += _fact_sections("host", diff.host, names, everything=everything)
     for nic in diff.nics:
         blocks += _nic_blocks(nic, names, everything=everything)
-    shown = [fact for fact in diff.facts() if everything or fact.kind == "differs"]
-    if any(not (fact.left and fact.right) for fact in shown):
-        blocks.append(Line(MISSING_NOTE, "dim"))
+    shown = [fact for fact in diff.facts() if everything or fact.kind != "expected"]
+    blocks += _legend(shown, names)
     hidden = _number_expected(diff)
     if hidden and not everything:
         differences = count_noun(hidden, "expected difference")
@@ -124,12 +135,44 @@ def _finding_line(finding: OneSidedFinding, names: tuple[str, str], glyphs: Glyp
     return Line(text)
 
 
+def _unchecked_reasons(
+    findings: Iterable[OneSidedFinding], names: tuple[str, str]
+) -> Iterator[Line]:
+    """``not checked on vm1: NetworkManager (D-Bus): not readable (…)``, each reason once."""
+    reasons: dict[tuple[str, str], None] = {}
+    for finding in findings:
+        if finding.is_unchecked_there:
+            reasons[names[finding.side == "left"], finding.why_unchecked] = None
+    for name, reason in reasons:
+        yield Line(f"not checked on {name}: {reason}", "dim")
+
+
+def _legend(shown: Sequence[Difference], names: tuple[str, str]) -> Iterator[Line]:
+    """What the signs in place of a value mean; each reason once."""
+    reasons: dict[tuple[str, str], None] = {}
+    is_missing = False
+    for fact in shown:
+        sides = ((fact.left, fact.left_unknown), (fact.right, fact.right_unknown))
+        for name, (value, reason) in zip(names, sides, strict=True):
+            if reason:
+                reasons[name, reason] = None
+            elif not value:
+                is_missing = True
+    if is_missing:
+        yield Line(MISSING_NOTE, "dim")
+    for name, reason in reasons:
+        yield Line(f"{UNKNOWN}: not known on {name}: {reason}", "dim")
+
+
 def _verdict(diff: HostDifferences) -> Verdict:
-    if not diff.number and diff.notes:
-        return Verdict(f"{NO_DIFFERENCE}{AS_READ}", tone="warn")
-    if not diff.number:
-        return Verdict(NO_DIFFERENCE, tone="good")
-    return Verdict(count_noun(diff.number, "difference"), tone="warn")
+    unknown = ""
+    if diff.number_unknown:
+        unknown = f"; {diff.number_unknown} not known, as one side was not read or checked"
+    if diff.number:
+        return Verdict(f"{count_noun(diff.number, 'difference')}{unknown}", tone="warn")
+    if diff.notes or unknown:
+        return Verdict(f"{NO_DIFFERENCE}{AS_READ}{unknown}", tone="warn")
+    return Verdict(NO_DIFFERENCE, tone="good")
 
 
 def _nic_blocks(
@@ -150,13 +193,19 @@ def _fact_sections(
 ) -> Iterable[Block]:
     rows = []
     for fact in facts:
-        if everything or fact.kind == "differs":
+        if everything or fact.kind != "expected":
             label = f"{fact.section}: {fact.label}"
-            rows.append((label, fact.left or MISSING, fact.right or MISSING))
+            left = _shown(fact.left, fact.left_unknown)
+            right = _shown(fact.right, fact.right_unknown)
+            rows.append((label, left, right))
     if rows:
         layout = partial(_lines, rows, names)
         table = Table(("fact", *names), tuple(rows), left=3, layout=layout)
         yield Section((table,), title)
+
+
+def _shown(value: str, why_unknown: str) -> str:
+    return UNKNOWN if why_unknown else value or MISSING
 
 
 def _lines(

@@ -91,6 +91,8 @@ def headline_text(snapshot: Snapshot) -> str:
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
+    if snapshot.incomplete:
+        parts.append(f"not complete: {snapshot.incomplete}")
     outdated = outdated_text(snapshot)
     if outdated:
         parts.append(outdated)

@@ -22,7 +22,12 @@ from nictop.report.document import (
     lines_of,
 )
 from nictop.report.facts.hosts import UnreachableHost
-from nictop.report.findings.hosts import checked_host, checked_host_text, unreachable_host_text
+from nictop.report.findings.hosts import (
+    NOT_COMPLETE,
+    checked_host,
+    checked_host_text,
+    unreachable_host_text,
+)
 from nictop.rules import Diagnosis, HostFacts, Skipped
 from nictop.rules.wording import SKIPPED_LABEL, checks_text, subject_text, verdict_text
 
@@ -95,6 +100,8 @@ def verdict_of(
     for host in hosts:
         if host.snapshot.unread_event:
             unread.append(host.name + since_text(host.snapshot))
+        elif host.snapshot.incomplete:
+            unread.append(f"{host.name} ({NOT_COMPLETE})")
     text, tone = verdict_text(diagnosis, unread=unread, glyphs=glyphs)
     checks = checks_text(diagnosis, unread)
     if beside:

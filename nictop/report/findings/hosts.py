@@ -10,6 +10,8 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.rules import HostFacts
 
+NOT_COMPLETE = "not complete"
+
 
 @dataclass(frozen=True)
 class CheckedHost:
@@ -32,6 +34,9 @@ class CheckedHost:
     """The host was changed, or had an event, after this state was read."""
     outdated: str = ""
     """``read before an event (NetworkManager)``; empty without such a change or event."""
+    incomplete: str = ""
+    """``no complete answer within 371 s``: it was checked as far as it was read until then; else
+    empty."""
     no_data: str = ""
     """``no data for 12 s``: of a recording, where its values are older than that time; else
     empty."""
@@ -53,6 +58,7 @@ def checked_host(host: HostFacts) -> CheckedHost:
         outdated=outdated_text(host.snapshot),
         data_age=host.snapshot.data_age,
         no_data=recorded_age_text(host.snapshot),
+        incomplete=host.snapshot.incomplete,
     )
 
 
@@ -63,6 +69,8 @@ def checked_host_text(host: CheckedHost) -> str:
         parts.insert(1, recorded_text(host.recorded_at, host.no_data))
     if host.outdated:
         parts.insert(1, host.outdated)
+    if host.incomplete:
+        parts.insert(1, f"{NOT_COMPLETE}: {host.incomplete}")
     if host.kernel:
         parts.append(kernel_text(host.kernel))
         if host.kernel.startswith("VMkernel"):

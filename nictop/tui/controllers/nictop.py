@@ -168,17 +168,19 @@ class Nictop:
             self._drawn_jumps = jumps
             self._begin_drawing()
 
-    def moment_text(self) -> str:
-        """What moment a chart that is drawn now ends at: ``now``; ``14:03:20`` in a recording, in
-        the past, and while the display is paused, as it is not drawn again then."""
+    def moment_text(self, age: float | None = None) -> str:
+        """What moment a chart that is drawn now ends at: ``now``; ``32 s ago`` where its newest
+        reading is of `age` seconds before; ``14:03:20`` in a recording, in the past, and while the
+        display is paused, as it is not drawn again then."""
+        from nictop.model.text import units
         from nictop.replay.position import wall_clock_text
 
         if self.replay is not None:
             playback = self.replay.playback
-            return wall_clock_text(playback.recording.wall_time(playback.now()))
+            return wall_clock_text(playback.recording.wall_time(playback.now() - (age or 0.0)))
         if self.display.paused:
-            return wall_clock_text(time())
-        return "now"
+            return wall_clock_text(time() - (age or 0.0))
+        return "now" if age is None else f"{units.whole_seconds(age)} ago"
 
     def here(self) -> LocalClock:
         """The clocks of that machine, read together."""

@@ -228,14 +228,14 @@ class FramedScreen(NictopScreen, Screen[None]):
         self.query_one(TabLine).show(self.tab, self._badges())
 
     def _badges(self) -> dict[str, Sequence[Span]]:
-        """What is behind the names of the tabs: ``✖1 ▲4``, ``●3 ✖1``."""
+        """What is behind the names of the tabs: ``✖1 ▲4``, ``▲2?``, ``●3 ✖1``."""
         from nictop.rules.unchecked import open_findings
-        from nictop.rules.wording import severity_badges
+        from nictop.rules.wording import finding_badges
 
         nictop, badges = self.nictop, dict[str, Sequence[Span]]()
-        severities = [finding.severity for finding in open_findings(nictop.display.diagnosis)]
+        findings = open_findings(nictop.display.diagnosis)
         badges["findings"] = [
-            (text, TONES[tone]) for text, tone in severity_badges(severities, glyphs=self.glyphs)
+            (text, TONES[tone]) for text, tone in finding_badges(findings, glyphs=self.glyphs)
         ]
         sessions = nictop.hosts.sessions
         if len(sessions) > 1 or any(session.has_failed for session in sessions):

@@ -414,3 +414,45 @@ def test_a_side_whose_manager_was_not_read_says_so_also_at_findings_of_the_other
         assert of_rule and all(one.side == name for one in of_rule)
         assert all(one.is_unchecked_there for one in of_rule)
         assert f"({rule}); not checked on b" in diff_text(diff, 200)
+
+
+def read_without_networkmanager(known: Side, name: str) -> Side:
+    """The same host, with the same state, except that NetworkManager did not answer."""
+    whole = known.snapshot.inventory
+    assert whole is not None
+    why = Unreadable("failed", "NetworkManager did not answer: no reply within 2 s")
+    unread = replace(whole, networkmanager=None, unreadable={"networkmanager": why})
+    snapshot = with_state(Snapshot.empty(name), "live", "")
+    for line in (Line(hello=known.snapshot.hello), Line(inventory=unread)):
+        snapshot = advance(snapshot, line)
+    return Side(name, snapshot, diagnose([HostFacts(snapshot)]))
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_what_is_not_known_on_a_side_is_no_difference(is_left: bool) -> None:
+    """Neither findings of checks that did not run there, nor facts of what was not read."""
+    known = recorded_side("alma-load-001")
+    unread = read_without_networkmanager(known, "b")
+    sides = (known, unread) if is_left else (unread, known)
+    diff = compare_sides(*sides)
+    assert diff.findings and all(one.is_unchecked_there for one in diff.findings)
+    assert diff.number == 0, [fact for fact in diff.facts() if fact.kind == "differs"]
+    reason = "NetworkManager (D-Bus): not readable (NetworkManager did not answer"
+    unknown = [fact for fact in diff.facts() if fact.kind == "unknown"]
+    assert {("Active profile", "Profile"), ("Network managers", "Managed")} <= {
+        (fact.section, fact.label) for fact in unknown
+    }
+    for fact in unknown:
+        if fact.label == "Not readable":
+            continue
+        assert (fact.right_unknown if is_left else fact.left_unknown) and not (
+            fact.left_unknown if is_left else fact.right_unknown
+        )
+    for text in (diff_text(diff, 200), diff_markdown(diff), diff_html(diff)):
+        assert AS_READ in text and "findings of one side, not checked on the other" in text
+        assert text.count("not known on b: NetworkManager") == 1
+        assert text.count("not checked on b: NetworkManager") == 1
+        assert MISSING_NOTE not in text
+    written = json.loads(diff_json(diff))
+    assert written["differences"] == 0 and written["unknown"] == diff.number_unknown
+    assert all(one["why_unchecked"].startswith(reason) for one in written["diff"]["findings"])

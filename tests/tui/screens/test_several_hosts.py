@@ -15,7 +15,7 @@ import pytest
 from nictop.model.columns.overview import COLUMNS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, ChangeLine, Line, Outdated, Request
-from nictop.rules import Diagnosis
+from nictop.rules import Diagnosis, Skipped
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -274,15 +274,49 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
         assert re.search(r"no data for \d+ s +\(key 4\)$", notice)
         assert "✖ vm1 no answer, retry in" in hosts_line(screen)
         assert live.has_class("-stale")
-        assert any("1.00 G" in line for line in screen.lines() if "ens192" in line), (
-            "the last values stay"
-        )
+        (row,) = [line for line in screen.lines() if "ens192" in line]
+        assert "1.00 G" not in row, "a rate is one of now"
         await screen.press("right_square_bracket")
         assert not live.has_class("-stale")
         await screen.press("left_square_bracket")
         await receive_from(screen, hosts, "vm1", hello())
         assert not live.has_class("-stale")
         assert "does not answer" not in screen.lines(FindingsPanel)[0]
+
+
+async def test_a_finding_that_was_not_checked_again_has_the_same_mark_everywhere() -> None:
+    """In Devices, Hosts, their table of interfaces, the tab and the line at the bottom."""
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        old = replace(finding(subject="ens192"), host="vm1", ifindex=2, severity="warning")
+        skipped = Skipped(old.rule, "vm1", "", "NetworkManager (D-Bus): not read yet")
+        await screen.show_diagnosis(
+            Diagnosis((), (skipped,), ("vm1", "vm2"), unchecked=(old,)),
+        )
+        assert "4 Findings ▲1?" in screen.drawn()[0]
+        assert screen.lines(FindingsPanel)[0].startswith(" ? ")
+        (row,) = [line for line in screen.lines() if "ens192" in line]
+        assert "?" in row[:5] and "▲" not in row, row
+        await screen.press("5")
+        drawn = screen.drawn()[2:-2]
+        assert any("▲1?" in line for line in drawn), drawn
+        marked = [line for line in drawn if "vm1" in line and "ens192" in line]
+        assert marked and all("▲ " not in line for line in marked), marked
+        assert any("warning?" in line for line in marked), marked
+
+
+async def test_what_a_host_that_is_lost_shares_with_another_has_its_age() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=(200, 50)) as (screen, hosts):
+        await two(screen, hosts)
+        await screen.press("5")
+        assert "is also on" not in "\n".join(screen.drawn())
+        shares = "vm1 ens192 shares 192.0.2.0/24 with vm2 eth0"
+        await wait_until(screen, lambda: shares in "\n".join(screen.drawn()))
+        assert "(no data" not in "\n".join(screen.drawn())
+        lost = SourceState("lost", "vm2: connection timed out", 4.0)
+        await receive_from(screen, hosts, "vm2", lost)
+        drawn = "\n".join(screen.drawn())
+        assert re.search(rf"{shares} \(no data for \d+ s\)", drawn), drawn
 
 
 async def test_many_hosts_have_the_chosen_one_in_sight() -> None:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from nictop.model.columns import connections, cpus, devices
 from nictop.model.devices.netdevs import End
-from nictop.model.facts.pairs import peer_facts
+from nictop.model.facts.pairs import peer_facts, with_ages
 from nictop.model.pair_chain import pair_chain_facts
+from nictop.probe.light_dataclasses import replace
 from nictop.rules import Finding, HostFacts
 from nictop.rules.by_device import device_findings, findings_of
 from nictop.rules.queue_advice import queue_advice
@@ -30,7 +31,7 @@ from nictop.tui.widgets.cpu.queue_table import ALL_COLUMNS
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.view import CpuView
 from nictop.tui.widgets.devices.connections import ConnectionList, ConnectionsView
-from nictop.tui.widgets.devices.overview import HostPairs
+from nictop.tui.widgets.devices.overview import HostPairs, outages
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.devices.table_layout import GRAPH
 from nictop.tui.widgets.devices.view import DevicesView, netdev_of, netdevs_of
@@ -66,6 +67,17 @@ class ShownHost:
         """That is drawn; an older one while the display is paused."""
         self.pairs = HostPairs()
         """Of its NICs and those of other hosts."""
+        self.old_seconds: float | None = None
+        """Age of its newest values, where it is not live; None: they are current."""
+        self._without_rates: tuple[Snapshot, Snapshot] | None = None
+
+    def current(self, snapshot: Snapshot) -> Snapshot:
+        """Without rates where they are not those of now: a table shows none instead of old ones."""
+        if self.old_seconds is None or snapshot.rates is None:
+            return snapshot
+        if self._without_rates is None or self._without_rates[0] is not snapshot:
+            self._without_rates = snapshot, replace(snapshot, rates=None)
+        return self._without_rates[1]
 
 
 class Body:
@@ -233,12 +245,13 @@ class DevicesBody(Body):
         end, display = End(self.host.name, ifindex), self.nictop.display
         hosts = self.nictop.hosts.sessions if self.nictop.hosts.several else ()
         shown = {session.name: display.snapshot(session) for session in hosts}
+        ages = outages(hosts, self.nictop.drawn_at(), self.nictop.hosts.interval)
         peers = (
-            *peer_facts(end, pairs.pairs, pairs.names),
+            *peer_facts(end, pairs.pairs, with_ages(pairs.names, ages)),
             *pair_chain_facts(end, pairs.pairs, shown),
         )
         history = self.nictop.hosts.session.history
-        self.screen.query_one(DevicesView).show(snapshot, history, peers)
+        self.screen.query_one(DevicesView).show(self.host.current(snapshot), history, peers)
 
 
 class ConnectionsBody(Body):

@@ -15,6 +15,7 @@ from textual.widgets import ContentSwitcher, Input
 from nictop.model.connections.table import requested_links
 from nictop.model.facts.pairs import tap_peer_names
 from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
 from nictop.probe.records import Request
 from nictop.rules import Fix
 from nictop.rules.by_device import device_findings
@@ -107,7 +108,9 @@ class LiveDrawing(FramedScreen):
         self.query_one(CpuView).waiting = self._waiting_lines
         self.query_one(FindingsView).waiting = self._waiting_for_checks
         for view in (*self.query(TrafficChart), *self.query(NicView)):
-            view.axis_end = self.nictop.moment_text
+            view.axis_end = self._moment_text
+        for page in self.query(NicView):
+            page.age_text = self._age_text
         table.focus()
         self.host.name = nictop.hosts.chosen
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
@@ -176,8 +179,8 @@ class LiveDrawing(FramedScreen):
         snapshot = self.host.snapshot
         if snapshot is not None and self.in_sight:
             self._show_stale()
-            if snapshot.inventory is None:
-                self._draw()  # what is waited for has its seconds
+            if snapshot.inventory is None or self.host.old_seconds is not None:
+                self._draw()  # what is waited for has its seconds, and so have old values
         self._offer()
 
     def _switch_host(self) -> None:
@@ -249,7 +252,7 @@ class LiveDrawing(FramedScreen):
         if self.view == QueuesBody.name or self._offered[2] != self.body.actions:
             self._offer()  # a fix of queues is known once it is drawn
         self._request_connections()
-        self.query_one(ProcessorStrip).show(snapshot)
+        self.query_one(ProcessorStrip).show(snapshot, self._age_text())
 
     def _waiting_lines(self, cells: int) -> Sequence[SpanLine]:
         """What is waited for of the shown host; nothing once its interfaces are known."""
@@ -279,7 +282,7 @@ class LiveDrawing(FramedScreen):
         if table.filter.tests:
             nics = self._filtered_nics()
         table.show(
-            snapshot,
+            self.host.current(snapshot),
             self.nictop.hosts.session.history,
             device_findings(display.diagnosis, self.host.name),
             nics,
@@ -325,12 +328,23 @@ class LiveDrawing(FramedScreen):
         return requested_links(link.ifindex, snapshot.links)
 
     def _show_stale(self) -> None:
-        """Values of a host that is not live are grey."""
-        hosts = self.nictop.hosts
-        status = hosts.session.status(self.nictop.drawn_at(), hosts.interval)
+        """Values of a host that is not live are grey, and have their age."""
+        hosts, now = self.nictop.hosts, self.nictop.drawn_at()
+        status = hosts.session.status(now, hosts.interval)
         stale = status not in ("live", "overloaded")
+        if not self.nictop.display.paused:  # then what is shown is of that time
+            self.host.old_seconds = hosts.session.age(now) if stale else None
         if stale != self.has_class("-stale"):
             self.set_class(stale, "-stale")
+
+    def _moment_text(self) -> str:
+        """`AxisEnd` of the shown host."""
+        return self.nictop.moment_text(self.host.old_seconds)
+
+    def _age_text(self) -> str:
+        """``values of 32 s ago``, where they are not those of now; else ""."""
+        age = self.host.old_seconds
+        return "" if age is None else f"values of {units.whole_seconds(age)} ago"
 
     @property
     def fix_action(self) -> str:

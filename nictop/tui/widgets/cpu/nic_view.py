@@ -6,7 +6,7 @@ The arrows do what the keys left and right do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any, Generic
 
@@ -98,6 +98,13 @@ def nic_line(
     text = " · ".join(facts)
     room = max(0, cells - width(name) - 5)
     return (f" {name} ", "title"), (arrows, "accent"), (" " + fit(text, min(room, width(text))), "")
+
+
+def with_age(line: SpanLine, age: str, cells: int) -> SpanLine:
+    """The line of the NIC with the age of all values below it, whatever else is cut for it."""
+    text = f" · {age} "
+    spans = cut_spans(line, max(0, cells - width(text)))
+    return (*spans, (text, "warn"))
 
 
 def driver_text(link: Link, snapshot: Snapshot) -> str:
@@ -225,6 +232,8 @@ class NicView(ChoiceList, Generic[Key]):
         """The first choice was made, and stays."""
         self.waiting: WaitingLines = no_lines
         self.axis_end: AxisEnd = present
+        self.age_text: Callable[[], str] = str
+        """How old the values are; "": they are those of now."""
 
     @property
     def _cells(self) -> int:
@@ -250,7 +259,10 @@ class NicView(ChoiceList, Generic[Key]):
             glyphs=self.glyphs,
         )
         self._heat, self._targets = page.heat, page.targets
-        self.show_lines(page.lines, cursor=page.cursor)
+        lines, age = page.lines, self.age_text()
+        if age and lines:
+            lines = [with_age(lines[0], age, self._cells), *lines[1:]]
+        self.show_lines(lines, cursor=page.cursor)
 
     @property
     def _selected_number(self) -> int | None:

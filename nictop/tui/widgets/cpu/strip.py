@@ -231,7 +231,11 @@ class ProcessorStrip(LineWidget):
 
     can_focus = False
 
-    def show(self, snapshot: Snapshot) -> None:
+    def show(self, snapshot: Snapshot, old: str = "") -> None:
+        """`old`: how old its values are, in place of shares that are not those of now."""
+        if old and snapshot.rates is not None:
+            self.show_lines([((f" CPU  not shown: {old}", "dim"),)])
+            return
         cpus: Mapping[int, CpuShares] = {}
         if snapshot.rates is not None:
             cpus = snapshot.rates.cpus

@@ -14,7 +14,6 @@ from nictop.hosts.session import HostSession
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import (
     NO_NIC_IFINDEX,
-    SEVERITIES_WORST_FIRST,
     HostNow,
     NicRow,
     overview,
@@ -22,11 +21,12 @@ from nictop.model.devices.overview import (
 from nictop.model.devices.pairs import Pairs, pairs, peers
 from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import wrap
-from nictop.model.facts.pairs import netdev_names, pair_facts
+from nictop.model.facts.pairs import netdev_names, pair_facts, with_ages
 from nictop.model.snapshot import Snapshot, has_platform
 from nictop.model.text.words import count_noun
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records.unreadable import NOT_READ_YET
-from nictop.rules import Diagnosis
+from nictop.rules import Diagnosis, Finding
 from nictop.rules.by_device import device_findings
 from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import first_names, is_checked
@@ -44,6 +44,7 @@ from nictop.tui.widgets.base.while_open import WhileOpen
 from nictop.tui.widgets.cpu.nic_view import beside
 from nictop.tui.widgets.devices.detail import draw_subject
 from nictop.tui.widgets.devices.overview_table import OverviewTable
+from nictop.tui.widgets.devices.row_findings import severity_rank
 
 FILTER_HINT = "filter: ens3  driver:virtio  drops>0  drops/s>0  !host:pve  address:192.0.2.0/24"
 MAX_FACT_ROWS = 6
@@ -57,9 +58,11 @@ MIN_TWO_COLUMNS = 140
 """Cells from which on that stands in two columns."""
 
 
-def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> dict[End, str]:
+def worst_findings(
+    diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]
+) -> dict[End, Finding]:
     """The worst finding about each netdev, or about its PCI function."""
-    found: dict[End, str] = {}
+    found: dict[End, Finding] = {}
     by_address = _ends_by_address(snapshots)
     for finding in open_findings(diagnosis):
         if finding.ifindex is not None:
@@ -67,8 +70,7 @@ def severities(diagnosis: Diagnosis | None, snapshots: Sequence[Snapshot]) -> di
         else:
             end = by_address.get((finding.host, finding.subject))
         if end is not None:
-            both = (found.get(end, finding.severity), finding.severity)
-            found[end] = min(both, key=SEVERITIES_WORST_FIRST.index)
+            found[end] = min((found.get(end, finding), finding), key=severity_rank)
     return found
 
 
@@ -119,13 +121,15 @@ class NicRows:
     ) -> None:
         """`pictures`: one snapshot of each host; `virtual`: including netdevs without a device."""
         self.known.update(pictures)
+        worst = worst_findings(diagnosis, pictures)
         hosts_now = [
             HostNow(picture, host.age(now), host.is_overdue(now, interval))
             for host, picture in zip(hosts, pictures, strict=True)
         ]
         self.rows = overview(
             hosts_now,
-            severities=severities(diagnosis, pictures),
+            severities={end: finding.severity for end, finding in worst.items()},
+            doubtful={end for end, finding in worst.items() if finding.outdated},
             peers=peers(self.known.pairs),
             virtual=virtual,
             before=self.rows,
@@ -143,6 +147,8 @@ class OverviewPane(WhileOpen, Container):
         self.guests = 0
         """Of the chosen host: the same key shows them next."""
         self._diagnosis: Diagnosis | None = None
+        self._ages: dict[str, str] = {}
+        """Host → how old its values are, of those that are not live."""
         self._statuses: dict[str, str] = {}
         """Host → what is waited for; "": its interfaces and what they are connected to are
         known."""
@@ -168,7 +174,7 @@ class OverviewPane(WhileOpen, Container):
         interval: float,
     ) -> None:
         """Draw the hosts from `pictures`, one snapshot of each."""
-        self._statuses = {}
+        self._statuses, self._ages = {}, outages(hosts, now, interval)
         for host, picture in zip(hosts, pictures, strict=True):
             status = ""
             if not has_platform(picture):
@@ -227,8 +233,12 @@ class OverviewPane(WhileOpen, Container):
             message = row.snapshot.message or self._why_no_nic(row.snapshot)
             return self._wrapped_lines(f"{row.end.host}: {message}", cells, "dim")
         lines: list[SpanLine] = []
-        for fact in pair_facts(row.end, self._nics.known.pairs, self._nics.known.names):
-            lines += self._wrapped_lines(f"{_title(row)} {fact.text}", cells, TONES[fact.tone])
+        names = with_ages(self._nics.known.names, self._ages)
+        title, age = _title(row), self._ages.get(row.end.host)
+        if age:
+            title += f" ({age})"
+        for fact in pair_facts(row.end, self._nics.known.pairs, names):
+            lines += self._wrapped_lines(f"{title} {fact.text}", cells, TONES[fact.tone])
         if lines or has_errors:
             return lines
         return self._wrapped_lines(f"{_title(row)}: {self._why_no_peer(row)}", cells, "dim")
@@ -257,8 +267,11 @@ class OverviewPane(WhileOpen, Container):
         title, *_ = wrap(self.glyphs.encode(_title(row)), room)
         head = section_line(title, cells)
         findings = device_findings(self._diagnosis, row.end.host)
+        snapshot = row.snapshot
+        if row.is_stale:  # rates are those of now
+            snapshot = replace(snapshot, rates=None)
         lines = draw_subject(
-            row.snapshot,
+            snapshot,
             row.end.ifindex,
             "",
             room - 1,
@@ -296,6 +309,16 @@ class OverviewPane(WhileOpen, Container):
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._draw()
+
+
+def outages(hosts: Sequence[HostSession], now: float, interval: float) -> dict[str, str]:
+    """Host → ``no data for 40 s``, of those that are not live."""
+    found = {}
+    for host in hosts:
+        text = host.outage_text(now, interval)
+        if text:
+            found[host.name] = text
+    return found
 
 
 def _title(row: NicRow) -> str:

@@ -14,7 +14,7 @@ from nictop.model.devices.overview import NicRow
 from nictop.model.text.names import distinct_names
 from nictop.probe.light_dataclasses import replace
 from nictop.rules import SEVERITIES
-from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, UNKNOWN_MARK, severity_mark
 from nictop.tui.keys import OVERVIEW_KEYS
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.filter_line import no_matches
@@ -107,7 +107,9 @@ class OverviewTable(SortableTable[NicRow]):
         return (" ", ""), self._mark(row), *cell_spans(self._columns, row, self.glyphs)
 
     def _mark(self, row: NicRow) -> Span:
-        """That of the worst finding about a NIC."""
+        """That of the worst finding about a NIC; "?" where that may have changed."""
+        if row.is_doubtful:
+            return UNKNOWN_MARK, "dim"
         for severity in SEVERITIES:
             if severity == row.severity:
                 tone = TONES[SEVERITY_LABELS[severity].tone]

@@ -22,10 +22,11 @@ def worst_severity(rows: Iterable[Row], findings: DeviceFindings) -> Severity | 
 def worst_finding(rows: Iterable[Row], findings: DeviceFindings) -> Finding | None:
     """Of equal ones, one that no event has made doubtful."""
     found = [finding for row in rows for finding in findings_of(row, findings)]
-    return min(found, key=_rank, default=None)
+    return min(found, key=severity_rank, default=None)
 
 
-def _rank(finding: Finding) -> tuple[int, bool]:
+def severity_rank(finding: Finding) -> tuple[int, bool]:
+    """The worst first; of equal ones, those that no event has made doubtful."""
     return SEVERITIES.index(finding.severity), finding.outdated
 
 

@@ -20,10 +20,11 @@ from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import (
     SEVERITY_LABELS,
+    UNKNOWN_MARK,
     all_clear,
+    finding_badges,
     fixes_with_commands,
     headline,
-    severity_badges,
     severity_mark,
 )
 from nictop.tui.keys import KeyLabels, default_label
@@ -84,8 +85,7 @@ def not_checked_line(cells: int, *, was_checked: bool) -> SpanLine:
 
 def _badge_spans(findings: Sequence[Finding], glyphs: Glyphs) -> list[Span]:
     """`` ✖1 ▲4``"""
-    severities = [finding.severity for finding in findings]
-    badges = severity_badges(severities, glyphs=glyphs)
+    badges = finding_badges(findings, glyphs=glyphs)
     return [(f" {text}", TONES[tone]) for text, tone in badges]
 
 
@@ -107,7 +107,9 @@ def no_problems_line(
 
 
 def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
-    """Mark of the severity, with a blank at both sides."""
+    """Mark of the severity, with a blank at both sides; "?" of a finding that may have changed."""
+    if finding.outdated:
+        return f" {UNKNOWN_MARK} ", "dim"
     tone = TONES[SEVERITY_LABELS[finding.severity].tone]
     return f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone
 

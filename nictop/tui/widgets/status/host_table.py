@@ -26,10 +26,10 @@ from nictop.model.text.names import distinct_names
 from nictop.model.text.words import is_virtual, kernel_text
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.rules import Diagnosis, Severity
+from nictop.rules import Diagnosis, Finding
 from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.unchecked import open_findings
-from nictop.rules.wording import RETRY_FOLLOWS, UNKNOWN_MARK, is_checked, severity_badges
+from nictop.rules.wording import RETRY_FOLLOWS, UNKNOWN_MARK, finding_badges, is_checked
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.line_widget import SpanLine, wrapped_lines
 from nictop.tui.widgets.base.table_line import (
@@ -65,8 +65,8 @@ class HostRow(NamedTuple):
 
     host: HostSession
     moment: DrawTime
-    severities: Sequence[Severity] | None = None
-    """Of its findings; None: none is known, and not all checks have run."""
+    findings: Sequence[Finding] | None = None
+    """Its findings; None: none is known, and not all checks have run."""
     glyphs: Glyphs = UNICODE
 
     @property
@@ -141,20 +141,20 @@ def _drops(row: HostRow) -> Cell:
 
 def _findings(row: HostRow) -> Cell:
     """``✖1 ▲4``: the number of each severity; of info only where there is nothing worse. ``▲4?``
-    after an event that no inventory has read."""
-    if row.severities is None:
+    after an event that no inventory has read, and of findings that were not checked again."""
+    if row.findings is None:
         return units.UNKNOWN, "dim"
     text, tone = _counts(row)
     if row.host.snapshot.unread_event is not None:
-        return f"{text}{UNKNOWN_MARK}", "dim"
+        return f"{text.replace(UNKNOWN_MARK, '')}{UNKNOWN_MARK}", "dim"
     return text, tone
 
 
 def _counts(row: HostRow) -> Cell:
-    assert row.severities is not None
-    badges = severity_badges(row.severities, glyphs=row.glyphs)
+    assert row.findings is not None
+    badges = finding_badges(row.findings, glyphs=row.glyphs)
     if not badges:
-        badges = severity_badges(row.severities, shown=("info",), glyphs=row.glyphs)
+        badges = finding_badges(row.findings, shown=("info",), glyphs=row.glyphs)
     if not badges:
         return "0", "dim"
     return " ".join(text for text, _ in badges), badges[0][1]
@@ -243,10 +243,8 @@ class HostTable(ChoiceList):
         """Draw `hosts` and the number of their findings; `shown` is the name of the one on the live
         screen."""
         self._hosts, self._shown = hosts, shown
-        severities = _severities(hosts, diagnosis)
-        self._rows = [
-            HostRow(host, moment, severities.get(host.name), self.glyphs) for host in hosts
-        ]
+        findings = _findings_of(hosts, diagnosis)
+        self._rows = [HostRow(host, moment, findings.get(host.name), self.glyphs) for host in hosts]
         self.set_keys([host.name for host in hosts])
         self.redraw()
 
@@ -279,19 +277,19 @@ class HostTable(ChoiceList):
         )
 
 
-def _severities(
+def _findings_of(
     hosts: Iterable[HostSession], diagnosis: Diagnosis | None
-) -> dict[str, list[Severity]]:
-    """Host → severities of its findings; nothing of a host without any that is not checked."""
-    severities: dict[str, list[Severity]] = {}
+) -> dict[str, list[Finding]]:
+    """Host → its findings; nothing of a host without any that is not checked."""
+    findings: dict[str, list[Finding]] = {}
     skipped = () if diagnosis is None else diagnosis.skipped
     waiting = {check.host for check in skipped if check.is_retried}
     for host in hosts:
         if host.name not in waiting and is_checked(diagnosis, host.snapshot):
-            severities[host.name] = []
+            findings[host.name] = []
     for finding in open_findings(diagnosis):
-        severities.setdefault(finding.host, []).append(finding.severity)
-    return severities
+        findings.setdefault(finding.host, []).append(finding)
+    return findings
 
 
 def visible_columns(rows: Sequence[HostRow], room: int) -> tuple[tuple[Column[HostRow], ...], int]:

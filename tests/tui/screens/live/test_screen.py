@@ -488,6 +488,39 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         assert "no data" not in "".join(screen.lines(StatusLine))
 
 
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_old_values_are_not_those_of_now_in_any_view_of_a_host(
+    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int], is_lost: bool
+) -> None:
+    """Rates, bars and charts of a host that was lost, or sends nothing."""
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
+    async with live_screen(size) as screen:
+        await screen.receive(SourceState("live"), *captured_lines("virtio-4-queues"))
+        await screen.settle()
+        current = {}
+        for view in ("1", "2", "3"):
+            await screen.press(view)
+            current[view] = "\n".join(screen.drawn()[2:])
+            assert "ago" not in current[view]
+        now[0] += 20.0
+        if is_lost:
+            await screen.receive(SourceState("lost", "vm1: connection timed out", 4.0))
+        now[0] += 12.0
+        screen.nictop.hosts.count_down()
+        await screen.settle()
+        for view in ("1", "2", "3"):
+            await screen.press(view)
+            drawn = "\n".join(screen.drawn()[2:])
+            assert "values of 32 s ago" in drawn, drawn
+            assert " now" not in drawn.replace("what now", "").replace("now\n  is", ""), drawn
+        now[0] += 2.0
+        screen.nictop.hosts.count_down()
+        await screen.settle()
+        assert "values of 34 s ago" in "\n".join(screen.drawn()), "it counts"
+
+
 async def test_the_own_cost_is_read_with_a_reading_while_these_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

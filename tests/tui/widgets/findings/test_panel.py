@@ -93,7 +93,7 @@ def test_hosts_that_are_not_checked_are_named() -> None:
 def test_a_finding_that_was_not_checked_again_is_not_gone() -> None:
     old = Diagnosis((), (), ("vm1",), (finding(subject="ens224"),))
     text = text_of(draw_worst_finding(old, 80))
-    assert text.startswith(" ▲ ens224: not checked again yet: uses the auto-generated"), text
+    assert text.startswith(" ? ens224: not checked again yet: uses the auto-generated"), text
 
 
 def test_why_the_host_is_not_live_comes_before_the_findings() -> None:

@@ -30,6 +30,7 @@ from nictop.tui.widgets.status.host_table import DrawTime, HostRow, draw_host, v
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.ping_clock import PingClock
 from tests.model.hosts import HELLO, PF, PLATFORM, counters, inventory, link_counters, make_link
+from tests.support.findings import finding
 from tests.support.sources import ScriptedSource
 
 HERE = LocalClock(monotonic=101.0, wall=HELLO.wall + 2.0, boot_id="here")
@@ -78,7 +79,10 @@ def cells(
     room: int = 200,
     glyphs: Glyphs = UNICODE,
 ) -> dict[str, str]:
-    row = HostRow(one, MOMENT, severities, glyphs)
+    findings = None
+    if severities is not None:
+        findings = [replace(finding(), severity=severity) for severity in severities]
+    row = HostRow(one, MOMENT, findings, glyphs)
     columns, _ = visible_columns([row], room)
     texts = [text.strip() for text, _ in cell_spans(columns, row, glyphs)]
     return dict(zip((column.key for column in columns), texts, strict=True))
@@ -225,7 +229,7 @@ def test_what_only_root_can_read_is_said_with_the_way_to_it() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_cells_have_the_width_of_their_columns(glyphs: Glyphs) -> None:
     rows = [
-        HostRow(one, MOMENT, ("info",), glyphs)
+        HostRow(one, MOMENT, (replace(finding(), severity="info"),), glyphs)
         for one in (live(), session(name="a very long name " * 3))
     ]
     columns, _ = visible_columns(rows, 200)
