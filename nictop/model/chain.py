@@ -281,9 +281,10 @@ def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _load(link: Link, snapshot: Snapshot) -> StepFacts:
-    if link.ifindex not in rates_of_links(snapshot):
-        return "unknown", "no rates yet"
-    return "passed", ""
+    if link.ifindex in rates_of_links(snapshot):
+        return "passed", ""
+    had_rates = snapshot.rates is None and snapshot.before is not None
+    return "unknown", "no rates now" if had_rates else "no rates yet"
 
 
 STEP_FACTS_OF_LINK: dict[Step, StepFunction] = {
