@@ -28,6 +28,7 @@ from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Ask
+from tests.support.probe import TEST_TIMEOUT
 from tests.support.sources import ScriptedSource
 
 WIDE, NARROW = (120, 36), (80, 24)
@@ -137,6 +138,8 @@ async def running(
         # a redraw that is slow on a busy machine would be followed by a pause, which `settle` does
         # not wait for
         patch.setattr("nictop.tui.controllers.hosts.thread_time", lambda: 0.0)
+        # a notice stays until it is cleared: that machine takes longer than its seconds
+        patch.setattr(app, "NOTIFICATION_TIMEOUT", TEST_TIMEOUT, raising=False)
         async with app.run_test(size=size, notifications=notifications) as pilot:
             await settle(app)
             yield pilot
