@@ -155,7 +155,7 @@ BOUNDED = {
     "wire.local._Run._stderr": "the last 2000 bytes",
     "recording.segments.read data": "what was asked for, from one file after the other",
     "wire.ssh.receive_limit.ReceiveLimit._waiting": "the socket is not read while something waits",
-    "wire.guests.tunnel.Tunnel._stderr": "the last 2000 bytes",
+    "wire.guests.tunnel.ProcessTunnel._stderr": "the last 2000 bytes",
     "probe.traffic.builtin.connections.read_exactly data": "a greeting",
     "probe.traffic.builtin.server.PendingConnection.received": "a greeting",
     "probe.traffic.child.TrafficChild._status": "written by a child of our own before it runs "
