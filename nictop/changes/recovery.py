@@ -22,9 +22,10 @@ from nictop.wire.source import SourceState
 DISCONNECTED_STATES = ("lost", "failed")
 
 REAPPLY_COMMANDS = (("nmcli", "dev", "reapply"), ("nmcli", "device", "reapply"))
+ACTIVATION_COMMANDS = (("nmcli", "con", "up"), ("nmcli", "connection", "up"))
 READ_BACK_TEXT = "read after the connection was lost"
 LOST_HOST_TEXT = "if it runs, it should roll back what was not confirmed"
-OTHER_VALUES_REASON = "the values are the new ones, or neither the previous nor the new ones"
+MAX_NAMED_VALUES = 3
 RESTARTED_REASON = "the host was restarted meanwhile, and its values are not the previous ones"
 
 
@@ -67,7 +68,7 @@ async def wait_for_outcome(
             if ended is not None:
                 yield after_restart(ended) if restarted else ended
                 return
-            reason = told = RESTARTED_REASON if restarted else OTHER_VALUES_REASON
+            reason = told = RESTARTED_REASON if restarted else other_values_text(lost, line.plan)
         elif line is not None:
             reason = told = line.text
         elif inbox.snapshot is not None and inbox.snapshot.state in DISCONNECTED_STATES:
@@ -86,7 +87,7 @@ def outcome_of(
     by now. None: it is not known yet."""
     if len(plan) != len(lost.plan):
         return None
-    pairs = [(old, new) for old, new in zip(lost.plan, plan, strict=True) if is_conclusive(old)]
+    pairs = _conclusive_pairs(lost.plan, plan)
     if not pairs:
         return None
     still_old = [old for old, new in pairs if old.before == new.before]
@@ -103,6 +104,28 @@ def outcome_of(
     if others:
         return ChangeEnded("overridden", "; ".join(others))
     return ChangeEnded("kept", READ_BACK_TEXT)
+
+
+def _conclusive_pairs(
+    lost: Sequence[PlannedAction], plan: Sequence[PlannedAction]
+) -> list[tuple[PlannedAction, PlannedAction]]:
+    """What was planned, and the same action as it is planned now. NetworkManager also activates
+    profiles by itself: where there are stored values to look at, these decide."""
+    pairs = [(old, new) for old, new in zip(lost, plan, strict=True) if is_conclusive(old)]
+    stored = [pair for pair in pairs if pair[0].words[:3] not in ACTIVATION_COMMANDS]
+    return stored or pairs
+
+
+def other_values_text(lost: LostChange, plan: Sequence[PlannedAction]) -> str:
+    """``not the previous values: ens4: mtu 9000``"""
+    if len(plan) != len(lost.plan):
+        return "the host plans the change in other steps than before"
+    pairs = _conclusive_pairs(lost.plan, plan)
+    others = [new for old, new in pairs if old.before != new.before]
+    named = [f"{new.subject}: {new.before}" for new in others[:MAX_NAMED_VALUES]]
+    if len(others) > MAX_NAMED_VALUES:
+        named.append(f"{len(others) - MAX_NAMED_VALUES} more")
+    return f"not the previous values: {', '.join(named)}"
 
 
 def is_other_value(old: PlannedAction, new: PlannedAction) -> bool:

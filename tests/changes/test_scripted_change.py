@@ -25,7 +25,7 @@ from nictop.changes.events import (
     ValuesChecked,
 )
 from nictop.changes.job import ChangeSpec
-from nictop.changes.recovery import OTHER_VALUES_REASON
+from nictop.changes.recovery import LostChange, outcome_of
 from nictop.changes.session import ChangeSession
 from nictop.changes.wording import log_lines, outcome_text
 from nictop.errors import NictopError
@@ -313,7 +313,27 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
     assert carried.end.outcome == "undone"
     assert probe.steps.count("prepare") == 4
     told = [event.text for event in carried.events if isinstance(event, Reconnected)]
-    assert told == ["", "another change of ens4 is in progress", OTHER_VALUES_REASON]
+    other = f"not the previous values: {DONE.subject}: {DONE.before}"
+    assert told == ["", "another change of ens4 is in progress", other]
+
+
+def stored(before: str) -> PlannedAction:
+    words = ("nmcli", "con", "mod", "uuid", "b62c", "ipv4.method", "manual")
+    return PlannedAction(words, before, "ipv4.method manual", (), "Wired connection 1")
+
+
+def activation(before: str) -> PlannedAction:
+    return PlannedAction(("nmcli", "con", "up", "uuid", "b62c"), before, "active b62c", (), "ens4")
+
+
+def test_a_profile_that_networkmanager_activates_by_itself_does_not_hide_a_rollback() -> None:
+    lost = LostChange((stored("ipv4.method auto"), activation("no active profile")), False, 0.0)
+    active = activation("Wired connection 1")
+    undone = outcome_of(lost, (stored("ipv4.method auto"), active), is_over=True)
+    assert undone is not None and undone.outcome == "undone"
+    assert outcome_of(lost, (stored("ipv4.method manual"), active), is_over=True) is None
+    alone = LostChange((activation("no active profile"),), False, 0.0)
+    assert outcome_of(alone, (active,), is_over=True) is None
 
 
 async def test_new_values_that_were_not_confirmed_are_not_reported_as_kept() -> None:
