@@ -134,14 +134,14 @@ class _Parser(argparse.ArgumentParser):
         return found, unknown
 
     def _near_option(self, words: Sequence[str]) -> str:
-        """`` (did you mean --format?)`` for the first of `words`."""
+        """`` (did you mean --format?)`` for the first of `words`, else where the options are."""
         from difflib import get_close_matches
 
         option = words[0].partition("=")[0]
         if not option.startswith("--"):
             return ""
         near = get_close_matches(option, self._option_string_actions, n=1, cutoff=NEAR_OPTION)
-        return f" (did you mean {near[0]}?)" if near else ""
+        return f" (did you mean {near[0]}?)" if near else f" (options: {self.prog} --help)"
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:

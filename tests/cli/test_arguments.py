@@ -125,6 +125,11 @@ def test_options_may_be_between_arguments(line: str, values: dict[str, object]) 
             "check vm1 --formt json",
             "nictop check: error: unrecognized arguments: --formt json (did you mean --format?)",
         ),
+        (
+            "traffic vm1 vm2 --seconds 3",
+            "nictop traffic: error: unrecognized arguments: --seconds 3 "
+            "(options: nictop traffic --help)",
+        ),
         ("fix vm1 RULE ens224 ens225", "nictop fix: error: unrecognized arguments: ens225"),
         ("fix vm1 --dry-run", "nictop fix: error: the following arguments are required: RULE"),
     ],
