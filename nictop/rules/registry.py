@@ -474,10 +474,10 @@ def _with_marks(
     findings: Sequence[Finding], hosts: Sequence[HostFacts]
 ) -> Generator[None, None, list[Finding]]:
     """With a mark at those that an event may have changed which no inventory has read, unless they
-    are found only because of it."""
+    are found only because of it and rest on nothing else that follows it."""
     snapshots = [host.snapshot for host in hosts]
     found = with_marks(findings, snapshots)
-    rules = {finding.rule for finding in found if finding.outdated}
+    rules = {one.rule for one in found if one.outdated and _is_told_by_events(RULES[one.rule])}
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
     for name in rules:
@@ -490,7 +490,17 @@ def _with_marks(
                 elif outcome is None:
                     yield
             yield
-    return [one if one.identity in known else without_mark(one) for one in found]
+    return [
+        without_mark(one) if one.rule in rules and one.identity not in known else one
+        for one in found
+    ]
+
+
+def _is_told_by_events(rule: Rule) -> bool:
+    """It is about the state of a link, which its events tell. Other rules would compare that with
+    what was read before: a NIC whose carrier has come has no address in an inventory that was begun
+    before."""
+    return rule.step == "link" and "ethtool.settings" not in rule.sources
 
 
 def _without_consequences(findings: Sequence[Finding]) -> list[Finding]:

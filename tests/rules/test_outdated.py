@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from nictop.model.doubts import Doubts
 from nictop.model.snapshot import Snapshot, advance, outdated_text
 from nictop.probe.records import Line, Outdated
@@ -107,6 +109,51 @@ def test_what_is_found_because_of_the_event_is_known_now() -> None:
     lost = advance(read, change(nic.ifindex, nic.name, carrier=False, time=1e6))
     assert lost.unread_event is not None
     assert diagnosed(lost) == found
+
+
+def read_without_carrier(snapshot: Snapshot, ifindex: int, time: float) -> Snapshot:
+    """The carrier has come since the inventory was begun."""
+    assert snapshot.inventory is not None
+    links = tuple(
+        replace(one, carrier=False, operstate="down") if one.ifindex == ifindex else one
+        for one in snapshot.inventory.links
+    )
+    name = next(one.name for one in links if one.ifindex == ifindex)
+    read = advance(snapshot, Line(inventory=replace(snapshot.inventory, links=links)))
+    return advance(read, change(ifindex, name, carrier=True, time=time))
+
+
+@pytest.mark.parametrize("events", [(), (Line(outdated=Outdated(1e6, "kernel message")),)])
+def test_what_is_found_because_of_the_event_in_what_was_read_before_it_is_in_doubt(
+    events: tuple[Line, ...],
+) -> None:
+    """The manager may have chosen a profile when the carrier came."""
+    rule = "no_profile_matches"
+    snapshot = Snapshot.empty("vm1")
+    for line in lines_of_case("profiles", rule):
+        snapshot = advance(snapshot, line)
+    (found,) = (one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == rule)
+    assert not found.outdated and found.ifindex is not None
+    snapshot = read_without_carrier(snapshot, found.ifindex, 1e6)
+    for line in events:
+        snapshot = advance(snapshot, line)
+    (again,) = (one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == rule)
+    assert again == marked(found)
+
+
+def test_addresses_that_were_read_before_the_carrier_came_are_not_missing() -> None:
+    """The state of the manager, read some seconds after them, is that of after it."""
+    rule = "address_of_the_profile_is_missing"
+    snapshot = Snapshot.empty("vm1")
+    for line in lines_of_case("routes", rule):
+        snapshot = advance(snapshot, line)
+    found = [one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == rule]
+    assert found and found[0].ifindex is not None
+    came = read_without_carrier(snapshot, found[0].ifindex, 1e6)
+    assert rule not in [one.rule for one in diagnose([HostFacts(came)]).findings]
+    assert snapshot.inventory is not None
+    again = advance(came, Line(inventory=replace(snapshot.inventory, time=2e6)))
+    assert found == [one for one in diagnose([HostFacts(again)]).findings if one.rule == rule]
 
 
 def test_a_printed_check_says_it_of_what_rests_on_the_manager() -> None:
