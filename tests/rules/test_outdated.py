@@ -16,6 +16,7 @@ from nictop.rules.outdated import marked, with_marks, without_mark
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
 from tests.support.lines import change, gone, inventory, link
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 NIC = link(2, "ens192", bus="pci", device="0000:03:00.0", pci_address="0000:03:00.0")
 OTHER = link(3, "ens224", bus="pci", device="0000:0b:00.0", pci_address="0000:0b:00.0")
@@ -154,6 +155,26 @@ def test_addresses_that_were_read_before_the_carrier_came_are_not_missing() -> N
     assert snapshot.inventory is not None
     again = advance(came, Line(inventory=replace(snapshot.inventory, time=2e6)))
     assert found == [one for one in diagnose([HostFacts(again)]).findings if one.rule == rule]
+
+
+def test_what_is_found_at_one_host_because_of_another_is_in_doubt_with_that_one() -> None:
+    rule = "mtu_differs_in_one_subnet"
+    case = json.loads((CASES_DIRECTORY / "link" / f"{rule}.json").read_text())["fires"][0]
+    own, other = (host_facts(host) for host in case["hosts"])
+    time = max(one.inventory.time for one in (own, other)) + 1.0
+
+    def found_after(event: Line, *, at: HostFacts) -> Finding:
+        after = HostFacts(advance(at.snapshot, event), at.window)
+        hosts = [after if one is at else one for one in (own, other)]
+        (found,) = (one for one in diagnose(hosts).findings if one.rule == rule)
+        return found
+
+    (plain,) = (one for one in diagnose([own, other]).findings if one.rule == rule)
+    assert plain.host == own.name and not plain.outdated
+    event = Line(outdated=Outdated(time, "NetworkManager"))
+    assert found_after(event, at=own) == marked(plain)
+    assert found_after(event, at=other) == marked(plain)
+    assert found_after(Line(outdated=Outdated(0.0, "NetworkManager")), at=other) == plain
 
 
 def test_a_printed_check_says_it_of_what_rests_on_the_manager() -> None:
