@@ -72,6 +72,14 @@ def test_any_other_event_may_be_about_everything_until_the_next_inventory() -> N
     assert not Doubts(host(event, read)).exist
 
 
+def test_the_speed_of_a_link_that_got_its_carrier_is_not_known_whatever_else_happened() -> None:
+    event = Line(outdated=Outdated(9.2, "kernel message"))
+    for events in ((LOST,), (LOST, event), (event, LOST)):
+        doubts = Doubts(host(*events))
+        assert doubts.concern_speed(host().links[2]) and not doubts.concern_speed(host().links[3])
+    assert not Doubts(host(event)).concern_speed(host().links[2])
+
+
 def test_the_mark_is_there_once_and_goes_with_the_doubt() -> None:
     plain = finding()
     assert marked(marked(plain)) == marked(plain)
