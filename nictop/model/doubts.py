@@ -27,12 +27,13 @@ class Doubts:
             event is None or event.source != "link" or not snapshot.changes
         )
         self._own: Collection[int] = ()
-        """ifindexes of the links that such events are about."""
+        """ifindexes of the links that events of links are about."""
         self._changed: set[Subject] = set()
         self._others: set[Subject] = set()
         self._has_new_link = any(map(is_unread_link, snapshot.links.values()))
-        if self.exist and not self.about_all:
+        if self.exist:
             self._own = snapshot.changes
+        if self.exist and not self.about_all:
             self._sort_links(snapshot)
 
     def _sort_links(self, snapshot: Snapshot) -> None:

@@ -130,7 +130,17 @@ def _cut_text(step: ChainStep, text: str, text_cells: int, glyphs: Glyphs) -> st
     return glyphs.encode(fit(text, text_cells - width(glyphs.encode(CUT)) + width(CUT)))
 
 
+def _is_doubtful(step: ChainStep) -> bool:
+    """It is not known, or its worst finding may have changed."""
+    if step.state == "finding":
+        return step.findings[0].outdated
+    return step.state == "unknown"
+
+
 def _mark(step: ChainStep, glyphs: Glyphs) -> str:
+    """ "?" before that of a finding, as in the list of the findings."""
+    if _is_doubtful(step):
+        return UNKNOWN_MARK
     if step.findings:
         return severity_mark(step.findings[0].severity, glyphs=glyphs)
     marks = {"passed": glyphs.passed, "failed": glyphs.note, "unknown": UNKNOWN_MARK}
@@ -138,6 +148,8 @@ def _mark(step: ChainStep, glyphs: Glyphs) -> str:
 
 
 def _tone(step: ChainStep) -> Tone:
+    if _is_doubtful(step):
+        return TONES["unknown"]
     if step.findings:
         return SEVERITY_TONES[step.findings[0].severity]
     return TONES[step.state]

@@ -175,7 +175,7 @@ def _chain_of(
         state: ChainState = "unknown" if step in doubted else facts[0]
         own = by_step.get(step, ())
         if own and (own[0].severity != "info" or state == "passed"):
-            chain.append(_step_with_finding(step, facts, own))
+            chain.append(_step_with_finding(step, (state, facts[1]), own))
         elif is_broken and state != "passed" and step != "load":
             chain.append(_step_without_finding(step, "waits", ""))
         elif state == "passed" and not is_checked:
@@ -188,9 +188,11 @@ def _chain_of(
     return tuple(chain)
 
 
-def _step_with_finding(step: Step, facts: StepFacts, own: tuple[Finding, ...]) -> ChainStep:
+def _step_with_finding(
+    step: Step, known: tuple[ChainState, str], own: tuple[Finding, ...]
+) -> ChainStep:
     """What was read of it, unless nothing was, or an event came since; else what was found."""
-    state, text = facts
+    state, text = known
     is_read = state in ("passed", "failed") and not own[0].outdated
     return ChainStep(step, "finding", text if is_read and text else own[0].title, own)
 
@@ -240,5 +242,6 @@ def first_of_interest(chain: Sequence[ChainStep]) -> int:
     return 0
 
 
-def _rank(finding: Finding) -> int:
-    return SEVERITIES.index(finding.severity)
+def _rank(finding: Finding) -> tuple[int, bool]:
+    """Of equal ones, those that no event has made doubtful are first."""
+    return SEVERITIES.index(finding.severity), finding.outdated

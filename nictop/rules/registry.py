@@ -15,6 +15,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from nictop.model.chain import Step
+from nictop.model.doubts import doubts_of
 from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
-from nictop.rules.outdated import as_read, with_marks, without_mark
+from nictop.rules.outdated import as_read, marked, with_marks, without_mark
 from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
 from nictop.rules.without_readings import ReadingNeeded, without_readings
 
@@ -474,10 +475,10 @@ def _with_marks(
     findings: Sequence[Finding], hosts: Sequence[HostFacts]
 ) -> Generator[None, None, list[Finding]]:
     """With a mark at those that an event may have changed which no inventory has read, unless they
-    are found only because of it."""
+    are found only because of it and rest on nothing else that follows it."""
     snapshots = [host.snapshot for host in hosts]
-    found = with_marks(findings, snapshots)
-    rules = {finding.rule for finding in found if finding.outdated}
+    found: Sequence[Finding] = with_marks(findings, snapshots)
+    rules = {one.rule for one in found if one.outdated and _is_told_by_events(RULES[one.rule])}
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
     for name in rules:
@@ -490,7 +491,50 @@ def _with_marks(
                 elif outcome is None:
                     yield
             yield
-    return [one if one.identity in known else without_mark(one) for one in found]
+    found = [
+        without_mark(one) if one.rule in rules and one.identity not in known else one
+        for one in found
+    ]
+    return (yield from _with_marks_of_others(found, hosts))
+
+
+def _with_marks_of_others(
+    findings: Sequence[Finding], hosts: Sequence[HostFacts]
+) -> Generator[None, None, list[Finding]]:
+    """With a mark also at those about one host that are not found without what was read of others
+    before an event that may be about everything there."""
+    sure = [host for host in hosts if not _is_all_in_doubt(host)]
+    if len(sure) == len(hosts):
+        return list(findings)
+    names = {host.name for host in sure}
+    compared = [one for one in findings if one.host in names and RULES[one.rule].compares_hosts]
+    rules = {one.rule for one in compared if not _is_told_by_events(RULES[one.rule])}
+    known: set[FindingIdentity] = set()
+    for name in rules:
+        for outcome in RULES[name].evaluate(sure):
+            if isinstance(outcome, Finding):
+                known.add(outcome.identity)
+            elif outcome is None:
+                yield
+        yield
+    return [
+        marked(one)
+        if one.host in names and one.rule in rules and one.identity not in known
+        else one
+        for one in findings
+    ]
+
+
+def _is_all_in_doubt(host: HostFacts) -> bool:
+    doubts = doubts_of(host.snapshot)
+    return doubts is not None and doubts.about_all
+
+
+def _is_told_by_events(rule: Rule) -> bool:
+    """It is about the state of a link, which its events tell. Other rules would compare that with
+    what was read before: a NIC whose carrier has come has no address in an inventory that was begun
+    before."""
+    return rule.step == "link" and "ethtool.settings" not in rule.sources
 
 
 def _without_consequences(findings: Sequence[Finding]) -> list[Finding]:

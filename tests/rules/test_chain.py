@@ -24,8 +24,8 @@ from nictop.probe.records import (
     Routing,
     Unreadable,
 )
-from nictop.report.chain import chain_text
-from nictop.rules import RULES, HostFacts, diagnose
+from nictop.report.chain import chain_block, chain_text
+from nictop.rules import RULES, SEVERITIES, HostFacts, diagnose
 from nictop.rules.by_device import device_findings, findings_of
 from nictop.rules.chain import (
     ChainStep,
@@ -35,6 +35,8 @@ from nictop.rules.chain import (
     nic_chain,
     nic_chains,
 )
+from nictop.rules.finding import Severity
+from nictop.rules.outdated import marked
 from tests.model.hosts import make_pci
 from tests.support.findings import finding
 from tests.support.lines import change, counters, hello, inventory, link
@@ -172,6 +174,24 @@ def test_the_finding_of_a_step_is_its_mark() -> None:
 def test_of_a_step_that_is_not_known_otherwise_the_finding_is_said() -> None:
     chain = chain_of(replace(NIC, addresses=(ADDRESS,)), ("mtu_differs_in_one_subnet",))
     assert (chain["peers"].state, chain["peers"].text) == ("finding", finding().title)
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_a_step_in_doubt_has_the_mark_whatever_was_found_there(severity: Severity) -> None:
+    nic = replace(NIC, addresses=(ADDRESS,))
+    found = finding(rule="address_is_a_duplicate", severity=severity)
+    before = snapshot_of(nic)
+    after = advance(before, Line(outdated=Outdated(5.0, "NetworkManager")))
+    for snapshot, one in ((after, marked(found)), (after, found), (before, marked(found))):
+        chain = nic_chain(nic, None, snapshot, [one], is_checked=True)
+        (step,) = (part for part in chain if part.step == "address")
+        text = " ".join(chain_text(chain, 200))
+        document = " ".join(part.text for part in chain_block(chain).parts)
+        is_in_doubt = one.outdated or severity == "info"
+        assert ("address ?" in text) is is_in_doubt is ("address ?" in document)
+        assert step.findings == (one,)
+    chain = nic_chain(nic, None, before, [marked(found), found], is_checked=True)
+    assert "address ?" not in " ".join(chain_text(chain, 200)), "one of the two is known"
 
 
 def test_a_note_leaves_a_step_that_failed_so() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+import pytest
+
 from nictop.model.doubts import Doubts
 from nictop.model.snapshot import Snapshot, advance, outdated_text
 from nictop.probe.records import Line, Outdated
@@ -14,6 +16,7 @@ from nictop.rules.outdated import marked, with_marks, without_mark
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
 from tests.support.lines import change, gone, inventory, link
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 NIC = link(2, "ens192", bus="pci", device="0000:03:00.0", pci_address="0000:03:00.0")
 OTHER = link(3, "ens224", bus="pci", device="0000:0b:00.0", pci_address="0000:0b:00.0")
@@ -69,6 +72,14 @@ def test_any_other_event_may_be_about_everything_until_the_next_inventory() -> N
     assert not Doubts(host(event, read)).exist
 
 
+def test_the_speed_of_a_link_that_got_its_carrier_is_not_known_whatever_else_happened() -> None:
+    event = Line(outdated=Outdated(9.2, "kernel message"))
+    for events in ((LOST,), (LOST, event), (event, LOST)):
+        doubts = Doubts(host(*events))
+        assert doubts.concern_speed(host().links[2]) and not doubts.concern_speed(host().links[3])
+    assert not Doubts(host(event)).concern_speed(host().links[2])
+
+
 def test_the_mark_is_there_once_and_goes_with_the_doubt() -> None:
     plain = finding()
     assert marked(marked(plain)) == marked(plain)
@@ -107,6 +118,71 @@ def test_what_is_found_because_of_the_event_is_known_now() -> None:
     lost = advance(read, change(nic.ifindex, nic.name, carrier=False, time=1e6))
     assert lost.unread_event is not None
     assert diagnosed(lost) == found
+
+
+def read_without_carrier(snapshot: Snapshot, ifindex: int, time: float) -> Snapshot:
+    """The carrier has come since the inventory was begun."""
+    assert snapshot.inventory is not None
+    links = tuple(
+        replace(one, carrier=False, operstate="down") if one.ifindex == ifindex else one
+        for one in snapshot.inventory.links
+    )
+    name = next(one.name for one in links if one.ifindex == ifindex)
+    read = advance(snapshot, Line(inventory=replace(snapshot.inventory, links=links)))
+    return advance(read, change(ifindex, name, carrier=True, time=time))
+
+
+@pytest.mark.parametrize("events", [(), (Line(outdated=Outdated(1e6, "kernel message")),)])
+def test_what_is_found_because_of_the_event_in_what_was_read_before_it_is_in_doubt(
+    events: tuple[Line, ...],
+) -> None:
+    """The manager may have chosen a profile when the carrier came."""
+    rule = "no_profile_matches"
+    snapshot = Snapshot.empty("vm1")
+    for line in lines_of_case("profiles", rule):
+        snapshot = advance(snapshot, line)
+    (found,) = (one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == rule)
+    assert not found.outdated and found.ifindex is not None
+    snapshot = read_without_carrier(snapshot, found.ifindex, 1e6)
+    for line in events:
+        snapshot = advance(snapshot, line)
+    (again,) = (one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == rule)
+    assert again == marked(found)
+
+
+def test_addresses_that_were_read_before_the_carrier_came_are_not_missing() -> None:
+    """The state of the manager, read some seconds after them, is that of after it."""
+    rule = "address_of_the_profile_is_missing"
+    snapshot = Snapshot.empty("vm1")
+    for line in lines_of_case("routes", rule):
+        snapshot = advance(snapshot, line)
+    found = [one for one in diagnose([HostFacts(snapshot)]).findings if one.rule == rule]
+    assert found and found[0].ifindex is not None
+    came = read_without_carrier(snapshot, found[0].ifindex, 1e6)
+    assert rule not in [one.rule for one in diagnose([HostFacts(came)]).findings]
+    assert snapshot.inventory is not None
+    again = advance(came, Line(inventory=replace(snapshot.inventory, time=2e6)))
+    assert found == [one for one in diagnose([HostFacts(again)]).findings if one.rule == rule]
+
+
+def test_what_is_found_at_one_host_because_of_another_is_in_doubt_with_that_one() -> None:
+    rule = "mtu_differs_in_one_subnet"
+    case = json.loads((CASES_DIRECTORY / "link" / f"{rule}.json").read_text())["fires"][0]
+    own, other = (host_facts(host) for host in case["hosts"])
+    time = max(one.inventory.time for one in (own, other)) + 1.0
+
+    def found_after(event: Line, *, at: HostFacts) -> Finding:
+        after = HostFacts(advance(at.snapshot, event), at.window)
+        hosts = [after if one is at else one for one in (own, other)]
+        (found,) = (one for one in diagnose(hosts).findings if one.rule == rule)
+        return found
+
+    (plain,) = (one for one in diagnose([own, other]).findings if one.rule == rule)
+    assert plain.host == own.name and not plain.outdated
+    event = Line(outdated=Outdated(time, "NetworkManager"))
+    assert found_after(event, at=own) == marked(plain)
+    assert found_after(event, at=other) == marked(plain)
+    assert found_after(Line(outdated=Outdated(0.0, "NetworkManager")), at=other) == plain
 
 
 def test_a_printed_check_says_it_of_what_rests_on_the_manager() -> None:

@@ -205,11 +205,16 @@ def _activated(host: HostFacts) -> tuple[tuple[Link, Profile], ...]:
 
 @once_per_host
 def _links_with_profiles(host: HostFacts) -> tuple[tuple[Link, Profile, ManagedDevice], ...]:
-    """Links with a carrier on which a stored profile is active."""
+    """Links with a carrier on which a stored profile is active. The carrier was there when their
+    addresses and routes were read, too: NetworkManager, which is read later, sets these after
+    it."""
+    read_up = {link.ifindex for link in host.inventory.links if link.carrier is True}
     found = []
     for ifindex, device in managed_devices(host.profiles.manager).items():
         link, profile = host.link_at(ifindex), _activated_profile(host, device)
-        if link is not None and profile is not None and link.carrier is True:
+        if link is None or profile is None or ifindex not in read_up:
+            continue
+        if link.carrier is True:
             found.append((link, profile, device))
     return tuple(found)
 

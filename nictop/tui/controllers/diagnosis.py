@@ -54,8 +54,8 @@ class DiagnosisScheduler:
         the same records as far as these are equal."""
         self._compared: dict[str, ref[Inventory]] = {}
         """Host → the newer inventory with which that one was compared."""
-        self._events: dict[str, Outdated | None] = {}
-        """Host → the newest event that its last diagnosis knew."""
+        self._events: dict[str, tuple[Outdated | None, Outdated | None]] = {}
+        """Host → the newest events that its last diagnosis knew."""
         self.behind: dict[str, str] = {}
         """Host → `since_text` of an event that the last diagnosis did not know: also when it is
         read already, until the checks have run on that."""
@@ -96,7 +96,7 @@ class DiagnosisScheduler:
             return
         known = [self._sessions[name].snapshot for name in hosts if name in self._sessions]
         self.behind |= _since_texts(known)
-        new = [one for one in known if one.event is not self._events.get(one.host)]
+        new = [one for one in known if _events_of(one) != self._events.get(one.host, (None, None))]
         result = self.result
         if any(one.unread_event for one in new):
             result = _marked(result, new)
@@ -216,7 +216,7 @@ class DiagnosisScheduler:
         if result is not None:
             result = with_unchecked(result, self.result, self._sessions)
         self._diagnosed = snapshots
-        self._events = {fact.name: fact.snapshot.event for fact in facts}
+        self._events = {fact.name: _events_of(fact.snapshot) for fact in facts}
         self._inventories = {fact.name: fact.inventory for fact in facts}
         self._compared = {}
         self.behind = _since_texts([fact.snapshot for fact in facts])
@@ -226,6 +226,11 @@ class DiagnosisScheduler:
             for host in hosts:
                 self._recheck(host, result)
         return took
+
+
+def _events_of(snapshot: Snapshot) -> tuple[Outdated | None, Outdated | None]:
+    """One that is told late is not the newest one of its host."""
+    return snapshot.event, snapshot.other_event
 
 
 def _since_texts(snapshots: Iterable[Snapshot]) -> dict[str, str]:

@@ -38,11 +38,9 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import ChainStep, has_chain, nic_chain
 from nictop.rules.wording import (
-    SEVERITY_LABELS,
     command_lines,
     fixes_with_commands,
     more_commands,
-    severity_mark,
 )
 from nictop.tui.keys import LINK_PANEL_KEYS
 from nictop.tui.widgets.base.line_widget import (
@@ -68,6 +66,7 @@ from nictop.tui.widgets.charts.plot import (
 )
 from nictop.tui.widgets.charts.sparkline import highest
 from nictop.tui.widgets.devices.chain import ChainView, draw_chain
+from nictop.tui.widgets.findings.panel import severity_span
 
 if TYPE_CHECKING:
     from nictop.probe.records import Link
@@ -135,8 +134,7 @@ def draw_findings_of(
         return []
     lines = [section_line("Findings of this interface", cells)]
     for finding in findings:
-        tone = TONES[SEVERITY_LABELS[finding.severity].tone]
-        lead: Span = (f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone)
+        lead = severity_span(finding, glyphs)
         for part in wrap(glyphs.text(finding.title), max(10, cells - 4)):
             lines.append((lead, (part, "title")))
             lead = ("   ", "")

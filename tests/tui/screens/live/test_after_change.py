@@ -11,11 +11,12 @@ from nictop.model.snapshot import BEFORE_CHANGE, BEFORE_EVENT
 from nictop.model.text.glyphs import Glyphs
 from nictop.probe.records import Address, ChangeLine, Line, Outdated, PciFunction
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.outdated import MAY_HAVE_CHANGED
+from nictop.rules.outdated import MAY_HAVE_CHANGED, marked
 from nictop.tui.screens.dialogs.report import ReportDialog
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
+from nictop.tui.widgets.devices.detail import draw_findings_of
 from tests.support.dialogs import dialog_text
 from tests.support.findings import commands, finding
 from tests.support.lines import change, counters, gone, hello, inventory, link
@@ -294,3 +295,35 @@ async def test_nothing_is_clear_before_the_checks_have_run_on_what_was_read_agai
         await scheduler.renew()
         await screen.receive(counters(7.0, {2: (0, 0)}))
         await wait_until(screen, lambda: AGE not in text(screen))
+
+
+async def test_an_event_that_is_told_after_a_later_one_of_a_link_marks_findings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What does not come from a link is told seconds after it."""
+    other = link(3, "ens224", bus="pci")
+    async with live_screen(WIDE) as screen:
+        await screen.receive(
+            hello(), inventory(NIC, other, time=1.0), counters(1.0, {2: (0, 0), 3: (0, 0)})
+        )
+        await screen.receive(change(3, "ens224", carrier=False, time=6.0))
+        scheduler = screen.nictop.diagnosis
+        await scheduler.renew()
+        await screen.settle()
+        monkeypatch.setattr(scheduler, "now", lambda: None)  # the checks do not run
+        await screen.show_diagnosis(Diagnosis((finding(subject="ens192", title="is first"),), ()))
+        await screen.press("4")
+        assert "is first" in text(screen) and MAY_HAVE_CHANGED not in text(screen)
+        await screen.receive(Line(outdated=ROUTE_EVENT))
+        assert f"{MAY_HAVE_CHANGED}: is first" in text(screen)
+
+
+async def test_the_findings_of_an_interface_that_may_have_changed_have_no_severity() -> None:
+    found = replace(finding(subject="ens192", title="is first", severity="critical"), ifindex=2)
+    for doubtful in (False, True):
+        (line,) = (
+            line
+            for line in draw_findings_of([marked(found) if doubtful else found], 80)
+            if any("is first" in part for part, _ in line)
+        )
+        assert line[0][0].strip() == ("?" if doubtful else "✖")
