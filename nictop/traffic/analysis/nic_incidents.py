@@ -18,7 +18,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
-from nictop.traffic.hosts.host import takes_packets
+from nictop.traffic.hosts.link_roles import takes_packets
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
