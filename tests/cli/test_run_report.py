@@ -255,10 +255,12 @@ def test_seconds_that_are_not_as_planned_are_named_without_a_failure() -> None:
     """A link was lost for 15 s, and the generators waited for it."""
     late = Total(False, False, 24.3, 4.7e6)
     lost = "b ens5 lost its carrier at second 1, back at second 16"
-    made = result(flows=(flow(0, received=late),), event=lost)
+    made = result(flows=(flow(0, received=late),), event=lost, incident="link_lost")
     texts = [one.text for one in result_sentences(made)]
     assert texts[:1] == [lost]
-    assert texts[1].startswith("4.70 Mb/s received by b, mean of 24.3 s (planned: 2 s)")
+    assert texts[1].startswith(
+        "▲ lost its link: 4.70 Mb/s received by b, mean of 24.3 s (planned: 2 s)"
+    )
 
 
 def seconds_of(count: int, rate: float, *, until: int = 99) -> tuple[IntervalPoint, ...]:

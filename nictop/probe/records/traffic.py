@@ -218,6 +218,9 @@ class BusyThread:
     probe: bool = False
     """It belongs to the probe that writes this line, or to a child of it that reads the
     inventory."""
+    seconds: float = 0.0
+    """Between its own two readings, which a busy host delays; 0: that of its line, from an older
+    probe."""
 
 
 @dataclass(frozen=True, slots=True)

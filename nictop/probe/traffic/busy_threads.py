@@ -58,6 +58,7 @@ class Task:
         self.threads = parse_count(words[STAT_NUM_THREADS])
         self.started = parse_count(words[STAT_STARTTIME])
         self.processor = parse_count(words[STAT_PROCESSOR])
+        self.read_at = time.monotonic()
 
     @property
     def total(self) -> int:
@@ -82,7 +83,8 @@ class BusyThreadReader:
         self._processes: dict[int, Task] = {}
         self._threads: dict[int, dict[int, Task]] = {}
         """Process id → its threads at the last reading."""
-        self._last_read = self._read_cost = 0.0
+        self._last_read = self._since = self._read_cost = 0.0
+        """Start of the last reading; of the one before it, while one is taken; CPU time of one."""
 
     @property
     def interval(self) -> float:
@@ -100,7 +102,7 @@ class BusyThreadReader:
         OSError."""
         cpu_before = time.process_time()
         now = time.monotonic()
-        elapsed, self._last_read = now - self._last_read, now
+        elapsed, self._since, self._last_read = now - self._last_read, self._last_read, now
         processes, unreadable = self._read_processes()
         min_ticks = MIN_BUSY_SHARE * elapsed * self._ticks
         busy = []
@@ -151,9 +153,11 @@ class BusyThreadReader:
     ) -> dict[str, Any]:
         user, system = task.used_since(before)
         generator = self._session in (pid, task.session)
+        is_known = before is not None and before.started == task.started
+        since = before.read_at if before is not None and is_known else self._since
         record = {
             "tid": tid, "pid": pid, "name": task.name, "user": user, "system": system, "cpu": cpu,
-            "generator": generator,
+            "generator": generator, "seconds": round(task.read_at - since, 4),
         }  # fmt: skip
         if not generator and not probe_pids().isdisjoint((pid, task.parent)):
             record["probe"] = True

@@ -57,9 +57,11 @@ class RunReport:
     """Seconds, of the idle phase of a loaded run; `latency` is that of its loaded phase, beside the
     bulk flow."""
     verified: bool = False
-    """It ended normally, and the counters of both NICs show that they carried it."""
+    """It ended normally, nothing happened to its NICs, and the counters of both show that they
+    carried it."""
     caveat: str = ""
-    """Otherwise: failed, stopped early, path not verified, path not checked."""
+    """Otherwise: failed, stopped early, lost its link, NIC event (as `kept` tells), path not
+    verified, path not checked."""
 
 
 @dataclass(frozen=True)

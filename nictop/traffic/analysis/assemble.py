@@ -25,7 +25,12 @@ from nictop.traffic.analysis.mtu_changes import (
     mtu_text,
     with_mtu_texts,
 )
-from nictop.traffic.analysis.nic_incidents import ChosenNic, NicIncident, nic_incidents
+from nictop.traffic.analysis.nic_incidents import (
+    ChosenNic,
+    NicIncident,
+    incident_kind,
+    nic_incidents,
+)
 from nictop.traffic.analysis.port_load import port_loads
 from nictop.traffic.analysis.proof_of_run import proof_of_run
 from nictop.traffic.analysis.setup_facts import NicSetup, exceeded_limits, nic_setup, setup_facts
@@ -186,7 +191,13 @@ def _with_bottleneck(
     if not incidents:
         return replace(result, bottleneck=sentence, limits=limits)
     event = incidents[0].sentence
-    return replace(result, event=event, bottleneck=event if sentence else "", limits=())
+    return replace(
+        result,
+        event=event,
+        incident=incident_kind(incidents),
+        bottleneck=event if sentence else "",
+        limits=(),
+    )
 
 
 # --------------------------------------------------------------------------------------- directions

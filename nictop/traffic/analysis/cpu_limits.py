@@ -47,6 +47,9 @@ and mentioned."""
 MIN_LISTED_SHARE = 0.01
 MOVING_THREAD = "a full thread that moves between CPUs"
 MAX_LISTED_THREADS = MAX_LISTED_MACHINES = 3
+ON_ANY_CPU = " (of one CPU, on any of them)"
+"""Shares of threads beside a CPU: the kernel counts the time of a thread on all CPUs together, and
+tells of CPUs only the one on which it last ran (proc_pid_stat(5), processor)."""
 
 
 def steal(result: Result, flow: Flow) -> Judgement:
@@ -328,24 +331,23 @@ def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: 
     is_shared = sum(thread.share for thread in others) >= FOREIGN_CPU_SHARE
     packets = packets_text(result, flow)
     if cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy:
-        beside = f", also running {_threads(others)}" if is_shared else ""
+        beside = f", also running {_threads(others)}{ON_ANY_CPU}" if is_shared else ""
         return f"{units.percentage(cpu.softirq)} softirq{_queues_text(queues)}{beside}{packets}"
     full = units.percentage(cpu.busy)
+    parts = f"{full} ({_shares(cpu)})"
     if is_shared:
-        text = f"{full}, shared with other processes: {_threads(others)}"
+        text = f"{parts}, shared with other processes: {_threads(others)}"
         if own:
             text += f"; generator {_threads(own)}"
-        if cpu.softirq >= MINOR_SHARE:
-            text += f"; softirq {units.percentage(cpu.softirq)}"
-        return text
+        return f"{text}{ON_ANY_CPU}"
     if own:
-        return f"{full} ({_shares(cpu)}): generator thread {_threads(own[:1])}{packets}"
+        return f"{parts}: generator thread {_threads(own[:1])}{ON_ANY_CPU}{packets}"
     busy = load.busy
     assert busy is not None
     if load.threads is None and busy.user > busy.system + busy.irq + busy.softirq:
         # most of the work of sending and receiving is done by the kernel
         return f"{full}, mostly user time (generator or another program)"
-    return f"{full} ({_shares(cpu)}), mostly outside of interrupts{packets}"
+    return f"{parts}, mostly outside of interrupts{packets}"
 
 
 def _queues_text(queues: int | None) -> str:
@@ -371,12 +373,13 @@ def _shares(cpu: BusyCpu) -> str:
 
 
 def _users_text(load: HostLoad, cpu: BusyCpu) -> str:
-    """``: stress (pid 812) 61 %``: the threads that ran there; "": none is known."""
+    """``: stress (pid 812) 61 % (of one CPU, on any of them)``: the threads that ran there; "":
+    none is known."""
     own, others = _threads_on(load, cpu.cpu)
     threads = sorted((*own, *others), key=lambda thread: -thread.share)
     if not threads:
         return ""
-    return f": {_threads(threads)}"
+    return f": {_threads(threads)}{ON_ANY_CPU}"
 
 
 def _threads(threads: Sequence[ThreadLoad]) -> str:
@@ -437,14 +440,15 @@ def _cpus_of_hypervisors(result: Result) -> Judgement:
 
 
 def _others_text(load: HostLoad) -> str:
-    """``; other processes: stress (pid 812) 61 %``; "": none that matters."""
+    """``; other processes: stress (pid 812) 61 % (of one CPU, on any of them)``; "": none that
+    matters."""
     others = []
     for thread in load.known_threads:
         if not thread.generator and thread.share >= FOREIGN_CPU_SHARE:
             others.append(thread)
     if not others:
         return ""
-    return f"; other processes: {_threads(others)}"
+    return f"; other processes: {_threads(others)}{ON_ANY_CPU}"
 
 
 def _is_hypervisor_full(load: HostLoad, busy: Busy) -> bool:

@@ -151,6 +151,7 @@ def thread_loads(
     seconds = 0.0
     ticks_by_cpu: dict[int, dict[int | None, int]] = {}
     threads: dict[int, BusyThread] = {}
+    corrections: dict[int, float] = {}
     for reading in readings:
         if not reading.seconds:
             continue
@@ -163,11 +164,15 @@ def thread_loads(
             ticks = ticks_by_cpu.setdefault(thread.tid, {})
             ticks[thread.cpu] = ticks.get(thread.cpu, 0) + thread.user + thread.system
             threads[thread.tid] = thread
+            own = thread.seconds if thread.seconds > 0 else reading.seconds
+            corrections[thread.tid] = corrections.get(thread.tid, 0.0) + own - reading.seconds
     if not seconds:
         return None
     found = []
     for tid, ticks in ticks_by_cpu.items():
-        share = sum(ticks.values()) / (seconds * clock_ticks)
+        share = sum(ticks.values()) / ((seconds + corrections[tid]) * clock_ticks)
+        if None not in ticks:  # one thread: what is above a core is rounding to ticks
+            share = min(1.0, share)
         found.append(_thread_load(threads[tid], share, ticks, pids))
     found.sort(key=lambda load: (-load.share, load.pid))
     return tuple(found[:MAX_RESULT_THREADS])

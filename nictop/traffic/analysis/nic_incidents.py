@@ -18,10 +18,11 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
-from nictop.traffic.hosts.host import takes_packets
+from nictop.traffic.hosts.link_roles import takes_packets
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
+    from nictop.traffic.results.result import Incident
 
 Event = Literal["removed", "renamed", "set_down", "no_carrier"]
 """removed: RTM_DELLINK: unplugged, unbound, or moved to another network namespace. set_down:
@@ -40,6 +41,14 @@ EVENT_TEXTS: dict[Meaning | Event, str] = {
 """Meaning of a message → what happened; the first one explains the others, which follow from it."""
 LOSSES = ("link_lost", "no_carrier", "set_down")
 """Incidents in which no packets pass until the link is up again."""
+_KINDS: dict[Meaning | Event, Incident] = {
+    "link_lost": "link_lost",
+    "no_carrier": "link_lost",
+    "set_down": "link_lost",
+    "renamed": "renamed",
+}
+"""Of an incident; of all others: other."""
+_BY_EFFECT: tuple[Incident, ...] = ("link_lost", "other", "renamed")
 SAME_LOSS_SECONDS = 2.0
 """Between the message of the driver and that of rtnetlink about one loss, at most."""
 MAX_TEXT_CHARS = 100
@@ -126,6 +135,12 @@ def nic_incidents(
     order = list(EVENT_TEXTS)
     found.sort(key=lambda incident: (round(incident.second), order.index(incident.meaning)))
     return tuple(found)
+
+
+def incident_kind(incidents: Iterable[NicIncident]) -> Incident:
+    """The one with the largest effect on the figures of a run; "": there are none."""
+    kinds: set[Incident] = {_KINDS.get(incident.meaning, "other") for incident in incidents}
+    return next((kind for kind in _BY_EFFECT if kind in kinds), "")
 
 
 def _of_host(

@@ -16,7 +16,6 @@ from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.session import HostSession, Item
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import (
     Counters,
@@ -231,11 +230,6 @@ def chosen_nics(plan: RunPlan, hosts: Mapping[str, RunHost]) -> dict[str, Link]:
         if link is not None:
             found[end.host] = link
     return found
-
-
-def takes_packets(change: LinkChange) -> bool:
-    """The link takes packets after the change, as far as rtnetlink reports."""
-    return not change.gone and bool(change.flags & IFF_UP) and change.carrier is not False
 
 
 def is_root(snapshot: Snapshot) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Literal
 
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.words import IFF_LOOPBACK
-from nictop.probe.records import Link
+from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
+from nictop.probe.records import Link, LinkChange
 
 Role = Literal[
     "chosen",
@@ -97,3 +97,8 @@ def _above(links: Mapping[int, Link], chosen: Link) -> set[int]:
         remaining += upper - found
         found |= upper
     return found - {chosen.ifindex}
+
+
+def takes_packets(change: LinkChange) -> bool:
+    """The link takes packets after the change, as far as rtnetlink reports."""
+    return not change.gone and bool(change.flags & IFF_UP) and change.carrier is not False

@@ -3,7 +3,8 @@
 Reads nothing; takes both ends as they are in the record of the run. Arrivals are those that
 generators report; if they report none, those of the receiver's sockets (TCP_INFO). Retransmits,
 round trip and window come from the sender's sockets, which report them whatever the version of the
-generator; the result has them once for each interval of the generator.
+generator; the result has them once for each interval of the generator, and the retransmits that
+the generator counted in all, until its last interval.
 """
 
 from __future__ import annotations

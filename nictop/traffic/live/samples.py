@@ -166,10 +166,18 @@ def _sent_so_far(view: RunView, flow: Flow, earlier: int) -> Interval | None:
     newest = None if view.newest(points) is None else _newest_state(points)
     if newest is None:
         return None
-    counted = sum_known(point.interval.retransmits for point in _measured(points))
+    counted = sum_known(
+        point.interval.retransmits for point in _measured(points) if _is_of_run(view, point)
+    )
     if counted is not None:
         counted += earlier
     return replace(newest, retransmits=counted)
+
+
+def _is_of_run(view: RunView, point: IntervalPoint) -> bool:
+    """Most of it is before the end, until which generators count: sockets are still read while they
+    empty their buffers and the ends exchange their totals."""
+    return view.plan.is_open_ended or point.time - point.interval.seconds / 2 <= view.end
 
 
 def _newest_state(points: Sequence[IntervalPoint]) -> Interval | None:

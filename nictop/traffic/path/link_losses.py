@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, LinkChange
-from nictop.traffic.hosts.host import RunHost, takes_packets
+from nictop.traffic.hosts.link_roles import takes_packets
+
+if TYPE_CHECKING:
+    from nictop.traffic.hosts.host import RunHost
 
 AGGREGATES = ("bond", "team")
 """Kinds of links whose ports carry their packets; a port of a bridge may belong to something

@@ -7,17 +7,19 @@ same record. The axis starts with the measured seconds; omitted seconds are befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import Counters, Link, LossCount, TrafficLine, TrafficSocket
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators import Side
 from nictop.traffic.generators.intervals import Interval
-from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.plan.plan import MAX_STREAMS, Direction, RunPlan
 from nictop.traffic.record.endpoint import RunEnd
+
+if TYPE_CHECKING:
+    from nictop.traffic.hosts.host import RunHost
 
 
 @dataclass(frozen=True)

@@ -15,15 +15,18 @@ from nictop.traffic.results.workload import MAX_OTHER_SHARE
 FAILED, STOPPED = "failed", "stopped early"
 NOT_VERIFIED, NOT_CHECKED = "path not verified", "path not checked"
 OTHER_TRAFFIC = "includes other traffic"
+LINK_LOST, NIC_EVENT = "lost its link", "NIC event"
 
 
 def caveat_of(result: Result) -> str:
-    """``path not verified``; "": the run ended normally, and the counters of both NICs show that
-    they carried it."""
+    """``path not verified``; "": the run ended normally, nothing happened to its NICs, and the
+    counters of both show that they carried it."""
     if result.failure is not None:
         return FAILED
     if result.stopped is not None:
         return STOPPED
+    if result.had_incident:
+        return LINK_LOST if result.incident == "link_lost" else NIC_EVENT
     if result.plan.is_of_one_host:
         return _caveat_of_one_host(result)
     if result.proof is None:

@@ -53,6 +53,9 @@ SAME_TIME_SHARE, SAME_TIME_SECONDS = 0.05, 0.5
 """By how much the seconds of two totals of one run may differ."""
 REACHED_SHARE = 0.98
 """Of the requested load: a run that carried that much reached it."""
+Incident = Literal["", "link_lost", "other", "renamed"]
+"""Of a chosen NIC during a run. link_lost: no packets passed until the link was up again. renamed:
+its packets passed all the time."""
 LOST_BY_SIZE = ("path_mtu_black_hole", "path_drops_by_size")
 """Findings of a path test: packets above a size are lost."""
 MIN_PHASE_SHARE = 0.5
@@ -206,6 +209,9 @@ class Result:
     event: str = ""
     """What happened to the chosen NIC of an end during it, with the second; "": nothing that is
     known."""
+    incident: Incident = ""
+    """Of what kind `event` and what followed it are; "": there was none, or it is of an older
+    version."""
     losses: tuple[CountedLoss, ...] = ()
     """Counters of lost packets that rose on any host from right before the run to right after
     it."""
@@ -326,6 +332,11 @@ class Result:
         return max(0.0, *ends) if ends else self.stopped or 0.0
 
     @property
+    def had_incident(self) -> bool:
+        """Something happened to a chosen NIC that may have changed the figures."""
+        return bool(self.event) and self.incident != "renamed"
+
+    @property
     def why_not_ranked(self) -> tuple[str, ...]:
         """Why it may not be compared with others; () if it may."""
         return tuple(_ranking_objections(self))
@@ -370,6 +381,7 @@ def _ranking_objections(result: Result) -> Iterator[str]:
         yield from _one_host_objections(result)
         return
     yield from _end_objections(result)
+    yield from _event_objections(result)
     if result.foreign is not None and result.foreign.differs:
         yield f"another test than was to be typed: {', '.join(result.foreign.differs)}"
     if result.proof is None:
@@ -382,6 +394,12 @@ def _ranking_objections(result: Result) -> Iterator[str]:
             yield f"path test: {clean(finding.title)}"
     for load in result.hosts:
         yield from _host_objections(load, is_short=result.plan.files is not None)
+
+
+def _event_objections(result: Result) -> Iterator[str]:
+    """What happened to a NIC of a run that has figures, and may explain them."""
+    if result.failure is None and result.had_incident:
+        yield result.event
 
 
 def _one_host_objections(result: Result) -> Iterator[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,13 +68,14 @@ def write(proc: Path, text: str, tid: int = 0) -> None:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """A second passes with each reading."""
-    now = [100.0]
+    now, read = [100.0], BusyThreadReader.read
 
-    def tick() -> float:
+    def tick(reader: BusyThreadReader) -> tuple[float, list[dict[str, Any]], dict[str, str] | None]:
         now[0] += 1.0
-        return now[0]
+        return read(reader)
 
-    monkeypatch.setattr("nictop.probe.traffic.busy_threads.time.monotonic", tick)
+    monkeypatch.setattr("nictop.probe.traffic.busy_threads.time.monotonic", lambda: now[0])
+    monkeypatch.setattr(BusyThreadReader, "read", tick)
     return now
 
 
@@ -113,6 +115,26 @@ def test_cpu_time_since_the_last_reading(tmp_path: Path, clock: list[float]) -> 
     ]  # fmt: skip
     assert [one["generator"] for one in threads] == [False, True, True]
     assert reader.read()[1] == []
+
+
+def test_seconds_of_a_process_are_those_between_its_own_readings(
+    tmp_path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A busy host delays the probe between the start of a reading and this process."""
+    for text in (stat(20, "sh", 5000, 0), stat(1, "init", 9, 9)):
+        write(tmp_path, text)
+    reader = BusyThreadReader(40, str(tmp_path))
+    reader.begin()
+    write(tmp_path, stat(20, "sh", 5107, 0))
+    listed = os.listdir
+
+    def slow(path: str) -> list[str]:
+        clock[0] += 0.07
+        return listed(path)
+
+    monkeypatch.setattr("nictop.probe.traffic.busy_threads.os.listdir", slow)
+    seconds, (busy,), _ = reader.read()
+    assert (seconds, busy["user"], busy["seconds"]) == (1.0, 107, 1.07)
 
 
 def test_the_probe_and_its_children_are_marked_and_the_generator_is_not(

@@ -40,6 +40,7 @@ from tests.traffic.analysis.test_transactions import latencies
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import flow, result
 
+LOSS = "a ens4 lost its carrier at second 3, back at second 18"
 ELSEWHERE = PathProof("failed", "a: ens4 carried only 12 kB")
 REQUESTS = replace(
     loaded().transactions, idle=None, loaded_since=None, latency=latencies(90.0, 2000)
@@ -58,9 +59,13 @@ CAVEATS: dict[str, Callable[[Result], Result]] = {
     "path not verified": lambda one: replace(one, proof=ELSEWHERE),
     "path not checked": lambda one: replace(one, proof=None),
     "stopped early": lambda one: replace(one, stopped=1.0),
+    "lost its link": lambda one: replace(one, event=LOSS, incident="link_lost"),
+    "NIC event": lambda one: replace(one, event="a ens4 was reset", incident="other"),
     "": lambda one: one,
 }
-FOUND = re.compile(r"(?:[▲!] ?(?:path )?not (?:verified|checked)|[▲!] ?stopped early)")
+FOUND = re.compile(
+    r"(?:[▲!] ?(?:path )?not (?:verified|checked)|[▲!] ?(?:stopped early|lost its link|NIC event))"
+)
 
 
 def stored(one: Result, number: int = 1, **more: str) -> StoredRun:

@@ -527,8 +527,9 @@ def receiver(*threads: ThreadLoad, full: tuple[BusyCpu, ...] = (FULL_CPU,)) -> R
 
 def test_other_process_on_the_receivers_cpu_is_named() -> None:
     assert bottleneck(receiver(OTHER_THREAD, GENERATOR_THREAD)) == (
-        "CPU 1 on b (receiver), 100 %, shared with other processes: yes (pid 812) 52 %; "
-        "generator iperf3 (pid 900) 46 %; softirq 5.0 %"
+        "CPU 1 on b (receiver), 100 % (user 50 %, system 45 %, softirq 5.0 %), shared with "
+        "other processes: yes (pid 812) 52 %; generator iperf3 (pid 900) 46 % (of one CPU, on any "
+        "of them)"
     )
 
 
@@ -555,7 +556,7 @@ def test_generator_of_the_other_end_is_named() -> None:
 def test_cpu_filled_by_the_generator() -> None:
     assert bottleneck(receiver(replace(GENERATOR_THREAD, share=0.94))) == (
         "CPU 1 on b (receiver), 100 % (user 50 %, system 45 %, softirq 5.0 %): generator thread "
-        "iperf3 (pid 900) 94 %"
+        "iperf3 (pid 900) 94 % (of one CPU, on any of them)"
     )
 
 
@@ -592,7 +593,8 @@ def test_softirq_and_other_processes() -> None:
     sentence = bottleneck(receiver(daemon, replace(OTHER_THREAD, share=0.25), full=(soft,)), SETUPS)
     assert (
         sentence
-        == "CPU 1 on b (receiver), 70 % softirq, single queue, also running yes (pid 812) 25 %"
+        == "CPU 1 on b (receiver), 70 % softirq, single queue, also running yes (pid 812) 25 % "
+        "(of one CPU, on any of them)"
     )
     assert bottleneck(receiver(daemon, full=(soft,)), SETUPS).endswith("70 % softirq, single queue")
 
@@ -680,7 +682,8 @@ def test_other_processes_on_all_cpus_are_named() -> None:
         "b", "server", threads=(OTHER_THREAD, replace(GENERATOR_THREAD, cpus=())), **TWO_CORES
     )
     assert bottleneck(result(hosts=(load("a"), busy))) == (
-        "all CPUs of b: 1.83 of 2 cores busy, CPU 1 at 92 %; other processes: yes (pid 812) 52 %"
+        "all CPUs of b: 1.83 of 2 cores busy, CPU 1 at 92 %; other processes: yes (pid 812) 52 % "
+        "(of one CPU, on any of them)"
     )
     little = (OTHER_THREAD, replace(GENERATOR_THREAD, share=0.03))
     idle = load("b", "server", threads=little, **{**TWO_CORES, "user": 1.5, "softirq": 0.01})

@@ -278,6 +278,18 @@ def test_counts_while_it_runs_are_those_of_all_measured_seconds() -> None:
     assert moment is not None and moment.retransmits == 8 and sample_at(view, 0.5).is_moment
 
 
+def test_counts_while_it_runs_leave_out_what_comes_after_its_end() -> None:
+    """Generators count until the end; their sockets send what is left in the buffers."""
+    live = live_run()
+    live.report("server", interval(0.5))
+    end = float(PLAN.span)
+    for time, retransmits in ((0.2, 600), (end - 0.5, 850), (end, 858), (end + 0.4, 886)):
+        live.sample("client", time, (socket(1, 10**7, 90, retransmits=retransmits), CONTROL))
+    live.report("server", interval(end))
+    sending = sample_at(live.view(end)).flows[0].sending
+    assert sending is not None and sending.retransmits == 858
+
+
 def test_counts_while_it_runs_leave_out_the_omitted_seconds() -> None:
     live = live_run(replace(PLAN, omit=1))
     live.report("server", interval(0.5))

@@ -332,6 +332,21 @@ def test_thread_loads_cover_the_measured_seconds() -> None:
     )
 
 
+def test_a_thread_has_no_more_than_one_core() -> None:
+    """Its time is of its own two readings, and is rounded to ticks; that of a process is not of one
+    core."""
+    slow = BusyThread(20, 20, "sh", 107, 0, 1, seconds=1.07)
+    rounded = BusyThread(21, 21, "sh", 101, 1, 2, seconds=1.0)
+    half = BusyThread(22, 22, "sh", 55, 0, 2, seconds=1.1)
+    several = BusyThread(30, 30, "qemu", 250, 0, None)
+    lines = [reading(11.0, slow, rounded, half, several)]
+    loads = thread_loads(lines, (10.0, 12.0), 100)
+    assert loads is not None
+    assert [(load.pid, round(load.share, 3)) for load in loads] == [
+        (30, 2.5), (20, 1.0), (21, 1.0), (22, 0.5),
+    ]  # fmt: skip
+
+
 def test_the_probe_is_known_among_the_threads() -> None:
     probe = BusyThread(50, 50, "python3", 40, 0, 1, probe=True)
     assert thread_loads([reading(11.0, probe)], (10.0, 12.0), 100) == (

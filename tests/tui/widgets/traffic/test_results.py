@@ -13,6 +13,7 @@ from textual.app import App, ComposeResult
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.runs.sentences import host_cost_text
+from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.failures import Failure
 from nictop.traffic.plan.validation import ExperimentKind
 from nictop.traffic.results.measures import MEASURES
@@ -35,7 +36,7 @@ from nictop.tui.widgets.traffic.results_list import (
 )
 from tests.support.kept_runs import demo_runs, kept_runs
 from tests.support.screen import running
-from tests.traffic.runs import load, result
+from tests.traffic.runs import flow, load, result
 
 
 def stored(
@@ -310,6 +311,38 @@ def test_test_column_leaves_out_words_from_the_right() -> None:
     assert set_up_text(row, len(whole) - 1) == "vswitch TCP ×4 2 s MTU 1500"
     assert set_up_text(row, 20) == "vswitch TCP ×4 2 s"
     assert set_up_text(row, 3) == "vswitch"
+
+
+def test_seconds_of_runs_that_lost_their_link_are_those_that_they_lasted() -> None:
+    runs = stored("e1", [5.0, 5.0])
+    lasted = replace(flow(5.0).received, seconds=24.6)  # type: ignore[type-var]
+    lost = replace(
+        runs[1].result,
+        flows=(replace(flow(5.0), received=lasted),),
+        event="b ens5 lost its carrier at second 1, back at second 19",
+        incident="link_lost",
+    )
+    both = [runs[0], replace(runs[1], result=lost)]
+    (row,), (alone,) = set_ups(both), set_ups(both[1:])
+    assert set_up_text(alone) == "TCP ×1 24.6 s (planned: 2 s) MTU 1500 iperf3"
+    assert set_up_text(alone, 16) == "TCP ×1 24.6 s"
+    assert set_up_text(row).startswith("TCP ×1 2.00 s–24.6 s (planned: 2 s)")
+    columns = {column.key: column for column in COLUMNS}
+    assert columns["path"].cell(alone) == ("▲ lost its link", "warn")
+    assert columns["path"].cell(row)[0] == "▲ 1 of 2 runs: lost its link"
+    stopped = replace(runs[0], result=replace(runs[0].result, stopped=1.0))
+    assert "(planned: 2 s)" in set_up_text(set_ups([stopped])[0])
+
+
+def test_a_run_that_lost_its_link_is_not_ranked() -> None:
+    a, b = stored("e1", [5.0] * 5), stored("e2", [8.0] * 5)
+    event = "b ens5 lost its carrier at second 1, back at second 19"
+    with_loss = replace(b[4].result, event=event, incident="link_lost")
+    results = [one.result for one in a], [*(one.result for one in b[:4]), with_loss]
+    found = compare(*results)
+    assert found.verdict == "refused" and f"B 5: {event}" in found.refusals
+    renamed = replace(with_loss, incident="renamed")
+    assert not any("carrier" in why for why in compare(results[0], [renamed]).refusals)
 
 
 def test_costs_are_bars_with_their_ratio() -> None:
