@@ -471,6 +471,14 @@ def hosts_by_name(hosts: Iterable[HostFacts]) -> tuple[HostFacts, ...]:
     return tuple(sorted(hosts, key=lambda host: host.name))
 
 
+COMPARED_MTUS = (
+    "mtu_differs_in_one_subnet",
+    "veth_ends_have_different_mtus",
+    "vf_mtu_exceeds_the_port",
+)
+"""Rules whose findings are two MTUs, which events tell."""
+
+
 def _with_marks(
     findings: Sequence[Finding], hosts: Sequence[HostFacts]
 ) -> Generator[None, None, list[Finding]]:
@@ -478,7 +486,11 @@ def _with_marks(
     are found only because of it and rest on nothing else that follows it."""
     snapshots = [host.snapshot for host in hosts]
     found: Sequence[Finding] = with_marks(findings, snapshots)
-    rules = {one.rule for one in found if one.outdated and _is_told_by_events(RULES[one.rule])}
+    rules = set()
+    for one in found:
+        is_told = one.rule in COMPARED_MTUS or _is_told_by_events(RULES[one.rule])
+        if one.outdated and is_told:
+            rules.add(one.rule)
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
     for name in rules:

@@ -69,7 +69,7 @@ def test_show_check_and_record(hypervisor: str, inside: Namespace, tmp_path: Pat
 def test_what_is_not_there_is_said_in_one_sentence(hypervisor: str) -> None:
     done = nictop("show", f"a={hypervisor}/netns:nictop-none")
     assert done.returncode == 3
-    assert "a: there is no netns:nictop-none" in done.stdout.replace("\n", " ")
+    assert "a · not read there is no netns:nictop-none" in done.stdout.replace("\n", " ")
 
 
 @pytest.mark.parametrize("word", ["pve/docker:-v", "local/netns:a;b", "pve/101/", "x/jail:y"])

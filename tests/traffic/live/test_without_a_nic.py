@@ -58,7 +58,9 @@ def test_it_is_measured_while_it_runs(seconds: int) -> None:
     ten seconds ``CPU –``."""
     view = watched(seconds).view(seconds + 0.3)
     assert view.is_measured and not view.series and time_text(view) == f"{seconds} s"
-    traffic = SimpleNamespace(running=True, awaits_answer=False, view=lambda: view)
+    traffic = SimpleNamespace(
+        running=True, awaits_answer=False, is_stopping=False, view=lambda: view
+    )
     assert run_status(traffic) == f"▶ measuring {seconds} s"  # type: ignore[arg-type]
     shown = "\n".join(drawn(view))
     assert "no NIC was chosen" in shown and "CPU  " in shown and "CPU –" not in shown
