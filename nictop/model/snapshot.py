@@ -389,7 +389,7 @@ def advance(before: Snapshot, line: Line) -> Snapshot:
 
 def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
     """The newest events: lines of the executor and of the inventories come from two processes, and
-    what did not come from a link is told some time after it."""
+    what did not come from a link is reported some time after it."""
     newest = later_event(snapshot.event, event)
     other = snapshot.other_event
     if event.source != "link":

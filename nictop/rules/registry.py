@@ -488,8 +488,8 @@ def _with_marks(
     found: Sequence[Finding] = with_marks(findings, snapshots)
     rules = set()
     for one in found:
-        is_told = one.rule in COMPARED_MTUS or _is_told_by_events(RULES[one.rule])
-        if one.outdated and is_told:
+        is_from_events = one.rule in COMPARED_MTUS or _is_known_from_events(RULES[one.rule])
+        if one.outdated and is_from_events:
             rules.add(one.rule)
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
@@ -497,12 +497,7 @@ def _with_marks(
         rule = RULES[name]
         groups = (before,) if rule.compares_hosts else [[host] for host in before]
         for group in groups:
-            for outcome in rule.evaluate(group):
-                if isinstance(outcome, Finding):
-                    known.add(outcome.identity)
-                elif outcome is None:
-                    yield
-            yield
+            known |= yield from _identities(rule, group)
     found = [
         without_mark(one) if one.rule in rules and one.identity not in known else one
         for one in found
@@ -520,15 +515,10 @@ def _with_marks_of_others(
         return list(findings)
     names = {host.name for host in sure}
     compared = [one for one in findings if one.host in names and RULES[one.rule].compares_hosts]
-    rules = {one.rule for one in compared if not _is_told_by_events(RULES[one.rule])}
+    rules = {one.rule for one in compared if not _is_known_from_events(RULES[one.rule])}
     known: set[FindingIdentity] = set()
     for name in rules:
-        for outcome in RULES[name].evaluate(sure):
-            if isinstance(outcome, Finding):
-                known.add(outcome.identity)
-            elif outcome is None:
-                yield
-        yield
+        known |= yield from _identities(RULES[name], sure)
     return [
         marked(one)
         if one.host in names and one.rule in rules and one.identity not in known
@@ -537,12 +527,26 @@ def _with_marks_of_others(
     ]
 
 
+def _identities(
+    rule: Rule, hosts: Sequence[HostFacts]
+) -> Generator[None, None, set[FindingIdentity]]:
+    """Of what the rule finds on these hosts."""
+    found: set[FindingIdentity] = set()
+    for outcome in rule.evaluate(hosts):
+        if isinstance(outcome, Finding):
+            found.add(outcome.identity)
+        elif outcome is None:
+            yield
+    yield
+    return found
+
+
 def _is_all_in_doubt(host: HostFacts) -> bool:
     doubts = doubts_of(host.snapshot)
     return doubts is not None and doubts.about_all
 
 
-def _is_told_by_events(rule: Rule) -> bool:
+def _is_known_from_events(rule: Rule) -> bool:
     """It is about the state of a link, which its events tell. Other rules would compare that with
     what was read before: a NIC whose carrier has come has no address in an inventory that was begun
     before."""

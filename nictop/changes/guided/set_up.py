@@ -91,7 +91,7 @@ def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> G
     if now is None:
         return GoalCheck(False, f"{link.name} has no address")
     family = _family_of(request.address or "")
-    addresses = _global_addresses(now, family)
+    addresses = global_addresses(now, family)
     has_address = bool(addresses)
     if request.address:
         has_address = request.address in addresses
@@ -107,7 +107,7 @@ def _family_of(address: str) -> str:
     return "ipv6" if ":" in address else "ipv4"
 
 
-def _global_addresses(link: Link, family: str) -> list[str]:
+def global_addresses(link: Link, family: str) -> list[str]:
     """``192.0.2.10/24`` of a NIC, of one family."""
     texts = []
     for address in link.addresses:

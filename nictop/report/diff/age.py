@@ -15,7 +15,7 @@ from nictop.model.text.words import UNKNOWN_REASONS
 from nictop.rules.sources import SOURCES
 
 OLD_SECONDS = 30.0
-"""Age of what is read at events and at intervals, from which it is told."""
+"""Age of what is read at events and at intervals, from which it is shown."""
 OF_MANAGERS = ("networkmanager", "networkd", "configuration", "stopped_managers")
 """The sources that a link event says nothing about, the most important one first."""
 

@@ -229,7 +229,7 @@ class DiagnosisScheduler:
 
 
 def _events_of(snapshot: Snapshot) -> tuple[Outdated | None, Outdated | None]:
-    """One that is told late is not the newest one of its host."""
+    """One that is reported late is not the newest one of its host."""
     return snapshot.event, snapshot.other_event
 
 

@@ -10,6 +10,7 @@ from nictop.changes.guided.set_up import (
     NotKnown,
     blink_led,
     give_address,
+    global_addresses,
     make_vfs,
     require_read,
     require_sources,
@@ -193,10 +194,8 @@ def _number(text: str, what: str) -> int:
 
 def _address_text(link: Link) -> str:
     """``current 192.0.2.10/24``, else an example."""
-    for address in link.addresses:
-        if address.scope == "global":
-            return f"current {address.address}/{address.prefix_length}"
-    return "e.g. 192.0.2.10/24"
+    current = [*global_addresses(link, "ipv4"), *global_addresses(link, "ipv6")]
+    return f"current {current[0]}" if current else "e.g. 192.0.2.10/24"
 
 
 def _current_gateway(link: Link) -> str:
