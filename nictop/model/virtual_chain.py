@@ -13,7 +13,7 @@ from typing import Literal
 from nictop.model.chain import STEP_FACTS_OF_LINK, Step, StepFacts, StepFunction, link_steps
 from nictop.model.devices.bonds import bond_text, is_aggregate
 from nictop.model.devices.bridges import filters_vlans, vlans_text
-from nictop.model.devices.links import link_at, ports_of
+from nictop.model.devices.links import has_global_address, link_at, ports_of
 from nictop.model.devices.pairs import TAP_KINDS
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.snapshot import Snapshot, is_unread_link
@@ -92,7 +92,7 @@ def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
     which packets are routed."""
     if link.kind != "veth" or _is_port(link, snapshot):
         return False
-    if link.addresses and any(address.scope == "global" for address in link.addresses):
+    if has_global_address(link):
         return True
     return not any(
         other.pci_address is not None or other.bus is not None for other in snapshot.links.values()

@@ -486,23 +486,28 @@ def _with_marks(
     are found only because of it and rest on nothing else that follows it."""
     snapshots = [host.snapshot for host in hosts]
     found: Sequence[Finding] = with_marks(findings, snapshots)
-    rules = set()
-    for one in found:
-        is_from_events = one.rule in COMPARED_MTUS or _is_known_from_events(RULES[one.rule])
-        if one.outdated and is_from_events:
-            rules.add(one.rule)
+    rules = {one.rule for one in found if one.outdated and _follows_events(one.rule)}
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
     for name in rules:
-        rule = RULES[name]
-        groups = (before,) if rule.compares_hosts else [[host] for host in before]
-        for group in groups:
-            known |= yield from _identities(rule, group)
-    found = [
-        without_mark(one) if one.rule in rules and one.identity not in known else one
-        for one in found
-    ]
-    return (yield from _with_marks_of_others(found, hosts))
+        known |= yield from _identities_of_all(RULES[name], before)
+    sure = []
+    for one in found:
+        is_new = one.rule in rules and one.identity not in known
+        sure.append(without_mark(one) if is_new else one)
+    return (yield from _with_marks_of_others(sure, hosts))
+
+
+def _identities_of_all(
+    rule: Rule, hosts: Sequence[HostFacts]
+) -> Generator[None, None, set[FindingIdentity]]:
+    """Of what the rule finds on these hosts, together or one by one."""
+    if rule.compares_hosts:
+        return (yield from _identities(rule, hosts))
+    found: set[FindingIdentity] = set()
+    for host in hosts:
+        found |= yield from _identities(rule, [host])
+    return found
 
 
 def _with_marks_of_others(
@@ -514,17 +519,17 @@ def _with_marks_of_others(
     if len(sure) == len(hosts):
         return list(findings)
     names = {host.name for host in sure}
-    compared = [one for one in findings if one.host in names and RULES[one.rule].compares_hosts]
-    rules = {one.rule for one in compared if not _is_known_from_events(RULES[one.rule])}
+    own = [one for one in findings if one.host in names]
+    compared = {one.rule for one in own if RULES[one.rule].compares_hosts}
+    rules = {name for name in compared if not _is_known_from_events(RULES[name])}
     known: set[FindingIdentity] = set()
     for name in rules:
         known |= yield from _identities(RULES[name], sure)
-    return [
-        marked(one)
-        if one.host in names and one.rule in rules and one.identity not in known
-        else one
-        for one in findings
-    ]
+    found = []
+    for one in findings:
+        rests_on_others = one.host in names and one.rule in rules and one.identity not in known
+        found.append(marked(one) if rests_on_others else one)
+    return found
 
 
 def _identities(
@@ -544,6 +549,11 @@ def _identities(
 def _is_all_in_doubt(host: HostFacts) -> bool:
     doubts = doubts_of(host.snapshot)
     return doubts is not None and doubts.about_all
+
+
+def _follows_events(name: str) -> bool:
+    """What a finding of this rule says may be newer than the inventory."""
+    return name in COMPARED_MTUS or _is_known_from_events(RULES[name])
 
 
 def _is_known_from_events(rule: Rule) -> bool:

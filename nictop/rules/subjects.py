@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP
 from nictop.probe.kernel.patterns import pattern
@@ -90,7 +91,7 @@ def address_text(address: Address) -> str:
 
 def global_address_texts(link: Link) -> list[str]:
     """``192.0.2.10/24``, without link-local addresses."""
-    return [address_text(address) for address in link.addresses if address.scope == "global"]
+    return [address_text(address) for address in global_addresses(link)]
 
 
 def has_default_route(link: Link, family: str) -> bool:

@@ -15,6 +15,7 @@ from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.model.devices.links import global_addresses
 from nictop.model.parts import is_answer_late
 from nictop.model.queues.counts import max_queues_of_each_direction, receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
@@ -91,7 +92,7 @@ def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> G
     if now is None:
         return GoalCheck(False, f"{link.name} has no address")
     family = _family_of(request.address or "")
-    addresses = global_addresses(now, family)
+    addresses = address_texts(now, family)
     has_address = bool(addresses)
     if request.address:
         has_address = request.address in addresses
@@ -107,13 +108,10 @@ def _family_of(address: str) -> str:
     return "ipv6" if ":" in address else "ipv4"
 
 
-def global_addresses(link: Link, family: str) -> list[str]:
-    """``192.0.2.10/24`` of a NIC, of one family."""
-    texts = []
-    for address in link.addresses:
-        if address.scope == "global" and _family_of(address.address) == family:
-            texts.append(f"{address.address}/{address.prefix_length}")
-    return texts
+def address_texts(link: Link, family: str) -> list[str]:
+    """``192.0.2.10/24`` of its global addresses."""
+    addresses = global_addresses(link, family)
+    return [f"{address.address}/{address.prefix_length}" for address in addresses]
 
 
 def require_read(host: HostFacts, link: Link) -> None:

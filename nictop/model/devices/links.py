@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nictop.probe.records import Link, PciFunction
+from nictop.probe.records import Address, Link, PciFunction
 
 
 def link_at(ifindex: int | None, links: Mapping[int, Link]) -> Link | None:
@@ -34,6 +34,19 @@ def function_of(link: Link, functions: Mapping[str, PciFunction]) -> PciFunction
     if link.pci_address is None:
         return None
     return functions.get(link.pci_address)
+
+
+def global_addresses(link: Link, family: str | None = None) -> list[Address]:
+    """Addresses of global scope; of one family, or of both."""
+    found = []
+    for address in link.addresses:  # many rules ask for those of all links
+        if address.scope == "global" and family in (None, address.family):
+            found.append(address)
+    return found
+
+
+def has_global_address(link: Link) -> bool:
+    return any(address.scope == "global" for address in link.addresses)
 
 
 def ethtool_driver(link: Link) -> str | None:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.devices.tree import row_of_host, row_of_link
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import vf_text
@@ -255,9 +256,7 @@ def _address_facts(link: Link, snapshot: Snapshot) -> Iterator[Fact]:
     inventory = snapshot.inventory
     if inventory is None or "addresses" in inventory.unreadable:
         return
-    kinds = {
-        FAMILY_NAMES[address.family] for address in link.addresses if address.scope == "global"
-    }
+    kinds = {FAMILY_NAMES[address.family] for address in global_addresses(link)}
     yield Fact("Global addresses", LIST_SEPARATOR.join(sorted(kinds)) or "none")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from ipaddress import ip_interface
 from typing import NamedTuple
 
+from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import driver_name, is_virtual
 from nictop.model.virtual_chain import chain_kind, is_own_veth
@@ -84,10 +85,6 @@ def _is_compared(pair: NicPair) -> bool:
     )
 
 
-def has_global_address(link: Link) -> bool:
-    return any(address.scope == "global" for address in link.addresses)
-
-
 def _candidates(
     left: Sequence[_Role], right: Sequence[_Role], reasons: Sequence[str]
 ) -> Iterator[tuple[int, int, int, tuple[str, ...]]]:
@@ -153,11 +150,10 @@ def _in_common(one: _Role, other: _Role) -> tuple[str, ...]:
 def _subnets(link: Link) -> set[str]:
     """Of its global addresses; what is no address is left out."""
     found = set()
-    for address in link.addresses:
-        if address.scope == "global":
-            try:
-                network = ip_interface(f"{address.address}/{address.prefix_length}").network
-            except ValueError:
-                continue
-            found.add(str(network))
+    for address in global_addresses(link):
+        try:
+            network = ip_interface(f"{address.address}/{address.prefix_length}").network
+        except ValueError:
+            continue
+        found.add(str(network))
     return found

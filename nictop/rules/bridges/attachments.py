@@ -18,6 +18,7 @@ from nictop.model.devices.bridges import (
     pvid,
     veth_peer,
 )
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.subnets import vlan_id
 from nictop.probe.light_dataclasses import dataclass
@@ -77,9 +78,7 @@ class Attachment:
         the guest's bridge."""
         if not is_up(self.base) or self.base.carrier is not True or self.base.master is not None:
             return False
-        return not self.vlan_links or any(
-            address.scope == "global" for address in self.base.addresses
-        )
+        return not self.vlan_links or has_global_address(self.base)
 
     @cached_property
     def vlans(self) -> frozenset[int]:

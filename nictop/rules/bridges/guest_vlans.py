@@ -16,6 +16,7 @@ from nictop.model.devices.bridges import (
     range_text,
     vlans_text,
 )
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.subnets import vlan_id
 from nictop.probe.records import Link
 from nictop.rules.bridges.attachments import (
@@ -183,7 +184,7 @@ def vlan_is_not_on_the_bridge(host: HostFacts) -> Outcomes:
             )
         else:
             continue
-        has_address = any(address.scope == "global" for address in link.addresses)
+        has_address = has_global_address(link)
         vlans = vlans_text(vlans_of(bridge))
         yield link_finding(
             "critical" if has_address else "warning",

@@ -16,6 +16,7 @@ from nictop.model.devices.bridges import (
     veth_peer,
     vlans_text,
 )
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.subnets import vlan_id
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
@@ -158,7 +159,7 @@ def _routed_vlans(bridge: Link, host_vlans: Mapping[int, Link]) -> set[int]:
     """VLANs in which the host has an address on the bridge: it may be their router."""
     found = {vlan for vlan, link in host_vlans.items() if link.addresses}
     own = pvid(vlans_of(bridge))
-    if own is not None and any(address.scope == "global" for address in bridge.addresses):
+    if own is not None and has_global_address(bridge):
         found.add(own)
     return found
 

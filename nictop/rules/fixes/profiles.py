@@ -7,6 +7,7 @@ prints the help, with exit code 0.
 
 from __future__ import annotations
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.managers.profile_match import (
     ETHERNET,
     GENERATED_PRIORITY,
@@ -15,7 +16,7 @@ from nictop.model.managers.profile_match import (
 )
 from nictop.model.snapshot import ARPHRD_INFINIBAND
 from nictop.model.text.terminal import is_clean
-from nictop.probe.records import Address, Link, Profile
+from nictop.probe.records import Link, Profile
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command, shell_quote, with_undo
 from nictop.rules.host import HostFacts
@@ -61,24 +62,10 @@ def set_link_up(link: Link, title: str = "Bring it up", note: str = ACTIVATION_F
     return Fix("here", title, (up,), False, (down,), note)
 
 
-def global_addresses(link: Link, family: str = "ipv4") -> tuple[Address, ...]:
-    """Addresses of global scope."""
-    found = []
-    for address in link.addresses:  # many rules ask for those of all links
-        if address.family == family and address.scope == "global":
-            found.append(address)
-    return tuple(found)
-
-
-def has_address(link: Link) -> bool:
-    """An address of either family with global scope."""
-    return any(address.scope == "global" for address in link.addresses)
-
-
 def static_settings(link: Link) -> tuple[str, ...]:
     """``ipv4.method manual …`` with the present addresses and gateway, else the placeholder."""
     addresses = ",".join(
-        f"{address.address}/{address.prefix_length}" for address in global_addresses(link)
+        f"{address.address}/{address.prefix_length}" for address in global_addresses(link, "ipv4")
     )
     settings = ("ipv4.method", "manual", "ipv4.addresses", addresses or ADDRESS_PLACEHOLDER)
     gateway = _ipv4_gateway(link)
@@ -141,7 +128,7 @@ def rename(host: HostFacts, link: Link, profile: Profile, *, static: bool) -> Fi
         )
     )
     undo.append(command("nmcli", "con", "up", *which))
-    note = "" if global_addresses(link) else ADDRESS_NOTE
+    note = "" if global_addresses(link, "ipv4") else ADDRESS_NOTE
     title = f"Rename the profile to {name} and set a static address"
     return Fix("here", title, tuple(lines), True, tuple(undo), note)
 
@@ -181,7 +168,7 @@ def new_profile(
             "Your profile takes precedence over the auto-generated one, which will not exist "
             "after a reboot."
         )
-    if static and not global_addresses(link):
+    if static and not global_addresses(link, "ipv4"):
         notes.append(ADDRESS_NOTE)
     title = f"Add a profile with {'a static address' if static else 'DHCP'}"
     return Fix(

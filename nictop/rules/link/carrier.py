@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 
 from nictop.model.devices.link_history import losses_after_the_first_carrier
+from nictop.model.devices.links import has_global_address
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
 from nictop.model.time_axis import event_time_text
 from nictop.model.virtual_chain import is_own_veth
@@ -21,7 +22,6 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
-from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.kernel_messages import (
     HOUR_SECONDS,
@@ -367,7 +367,7 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
         evidence = [Evidence("state", state + _extended_state(link, is_off=is_off), "RTM_GETLINK")]
         if source is not None:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
-        if has_address(link):
+        if has_global_address(link):
             evidence.append(address_evidence(link))
         yield link_finding(
             "warning",
@@ -387,7 +387,7 @@ def _is_nic(host: HostFacts, link: Link) -> bool:
 
 def _is_wanted(link: Link, source: str | None) -> bool:
     """Configured in a file; or with an address or a default route."""
-    return source is not None or has_address(link) or bool(link.default_routes)
+    return source is not None or has_global_address(link) or bool(link.default_routes)
 
 
 def _extended_state(link: Link, *, is_off: bool) -> str:
@@ -413,7 +413,7 @@ def _configured_outside_networkmanager(host: HostFacts, link: Link) -> bool:
     profile."""
     active = host.profiles.active(link)
     if active is None:
-        return has_address(link)
+        return has_global_address(link)
     return active.external
 
 

@@ -6,6 +6,7 @@ Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast; ip-sysctl.rst 
 from __future__ import annotations
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
+from nictop.model.devices.links import global_addresses
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP
@@ -13,7 +14,6 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import one_fix, sysctl_fixes
-from nictop.rules.fixes.profiles import global_addresses
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import address_evidence, is_set_up
 from nictop.rules.profiles.outward import has_neighbours_outside
@@ -94,7 +94,7 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
     for link in host.links if _never_answers_somewhere(host) else ():
         if ipv4_conf(link, host.inventory.settings).arp_ignore != NEVER_ANSWER:
             continue
-        if not global_addresses(link) or not _is_addressed(host, link):
+        if not global_addresses(link, "ipv4") or not _is_addressed(host, link):
             continue
         names = _settings_that_say_so(host, link)
         fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Fix
@@ -100,9 +101,9 @@ def _addressed(host: HostFacts) -> Iterator[tuple[Link, str, str]]:
     for link in host.links:
         if not link.carrier or not _has_device(host, link, carried):
             continue
-        for address in link.addresses:
+        for address in global_addresses(link):
             network = _network(address)
-            if address.scope == "global" and network is not None:
+            if network is not None:
                 yield link, network, address.address
 
 

@@ -23,12 +23,12 @@ from nictop.model.devices.ingress_limits import (
     redirect_limits,
     xdp_drop_counters,
 )
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.traffic_control import effect_text, qdisc_text
 from nictop.model.text import units
 from nictop.probe.records import Link, TcFilter
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import Step, command
-from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.profiles.outward import is_outward, leads_to_namespace
 from nictop.rules.registry import Outcomes, host_rule
@@ -80,7 +80,7 @@ def _filtered_links(host: HostFacts) -> Iterator[Link]:
 def _carries_own_traffic(host: HostFacts, link: Link) -> bool:
     """Not a port of a guest: it has a device, or is the end of a veth into another namespace that
     has an address."""
-    if leads_to_namespace(link) and has_address(link):
+    if leads_to_namespace(link) and has_global_address(link):
         return True
     return is_outward(host, link)
 
@@ -242,7 +242,7 @@ def _limited_link(host: HostFacts, limit: RateRule) -> Link | None:
             continue
         if _carries_own_traffic(host, link):
             links.append(link)
-    with_address = list(filter(has_address, links))
+    with_address = list(filter(has_global_address, links))
     return next(iter([*with_address, *links]), None)
 
 

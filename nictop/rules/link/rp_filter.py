@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from nictop.model.devices.ipv4_conf import LOOSE, STRICT, ipv4_conf
+from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.kernel_log import Logged
 from nictop.model.text import units
 from nictop.probe.light_dataclasses import replace
@@ -15,7 +16,6 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.fixes.persistence import sysctl_fixes
-from nictop.rules.fixes.profiles import global_addresses, has_address
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.kernel_messages import link_messages
@@ -94,7 +94,7 @@ def _asymmetric_on_one(
 ) -> Finding:
     fixes = list(loose_fixes(host, link))
     if any(route.family == "ipv4" and route.gateway for route in link.default_routes):
-        fixes += source_routing_fixes(host, link, global_addresses(link))
+        fixes += source_routing_fixes(host, link, global_addresses(link, "ipv4"))
     if not is_logged:
         fixes.append(_log_fix(host))
     title = "rp_filter drops received packets (asymmetric path)"
@@ -120,7 +120,7 @@ def _asymmetric_on_several(
 
 def _receives(host: HostFacts, link: Link) -> bool:
     """Up, with an address, and connected to other hosts or network namespaces."""
-    if not is_up(link) or link.carrier is not True or not has_address(link):
+    if not is_up(link) or link.carrier is not True or not has_global_address(link):
         return False
     return has_neighbours_outside(host, link)
 

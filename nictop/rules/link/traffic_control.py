@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.traffic_control import effect_text, impairs, qdisc_arguments, qdisc_text
 from nictop.model.text import units
 from nictop.probe.records import Link, Qdisc
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import Command, command
-from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import is_outward, leads_to_namespace
 from nictop.rules.registry import Outcomes, host_rule
@@ -64,7 +64,7 @@ def _acting(host: HostFacts, link: Link) -> list[Qdisc]:
     network namespace; []: none, or the link does not lead there."""
     if not link.traffic_control or not is_up(link):
         return []
-    if leads_to_namespace(link) and has_address(link):
+    if leads_to_namespace(link) and has_global_address(link):
         speed = None  # what veth reports limits nothing
     elif is_outward(host, link):
         speed = _speed(link)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.devices.mss_clamping import reduces_mss
 from nictop.model.devices.offered_mtu import offered_mtu
 from nictop.model.devices.tunnels import HEADERS, devices_below, overhead, underlay, way_out
@@ -25,7 +26,6 @@ from nictop.rules.fixes.persistence import (
     mtu_fixes,
     smallest_mtu,
 )
-from nictop.rules.fixes.profiles import global_addresses
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_up, link_finding
@@ -63,7 +63,7 @@ def bridge_mtu_exceeds_the_way_out(host: HostFacts) -> Outcomes:
         if bridge is way or not is_up(bridge) or bridge.mtu <= way.mtu:
             continue
         large = [port for port in _ports_of_containers(host, bridge) if _inner_mtu(port) > way.mtu]
-        if not large or not global_addresses(bridge):
+        if not large or not global_addresses(bridge, "ipv4"):
             continue
         clamps = reduces_mss(host.inventory, way.name, bridge.name)
         if not clamps:

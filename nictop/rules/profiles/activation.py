@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
     DISCONNECTED,
@@ -15,8 +16,6 @@ from nictop.rules.fixes.commands import command, shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS_NOTE,
     bring_up,
-    global_addresses,
-    has_address,
     is_shared,
     modify,
     new_profile,
@@ -82,7 +81,7 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     """
     manager = host.profiles.manager
     for link, device in managed_nics(host):
-        if manager is None or manager.startup or global_addresses(link):
+        if manager is None or manager.startup or global_addresses(link, "ipv4"):
             continue
         profile = host.profiles.attempted(link)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
@@ -163,7 +162,9 @@ def _dhcp_state(
     if device.state == ACTIVATED:
         if has_default_route(link, "ipv6"):
             return "info", "no DHCP reply; IPv6 only"
-        return "warning" if has_address(link) else "critical", "no IPv4 address, no DHCP reply"
+        return "warning" if has_global_address(
+            link
+        ) else "critical", "no IPv4 address, no DHCP reply"
     if has_failed and DISCONNECTED < device.state < ACTIVATED:
         return "critical", "no address, no DHCP reply; NetworkManager is retrying"
     if device.state == IP_CONFIG:
@@ -194,14 +195,14 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
         entries = host.configuration.addressing(link)
         if not any("dhcp4" in entry.methods for entry in entries):
             continue
-        if not is_nic(host, link) or global_addresses(link):
+        if not is_nic(host, link) or global_addresses(link, "ipv4"):
             continue
         now = f"{state.setup_state}, {state.operational_state}"
         file = entries[0].file
         note = f"In {file}, replace DHCP by the address."
         retry = command("networkctl", "reconfigure", link.name)
         yield link_finding(
-            "warning" if has_address(link) else "critical",
+            "warning" if has_global_address(link) else "critical",
             host,
             link,
             "no DHCP reply yet",
@@ -265,7 +266,7 @@ def _may_wait(link: Link, device: ManagedDevice, profile: Profile) -> bool:
     """NetworkManager tries DHCP again by itself, or an address is there."""
     if device.state != DISCONNECTED:
         return False
-    return profile.ipv4.method == "auto" or has_address(link)
+    return profile.ipv4.method == "auto" or has_global_address(link)
 
 
 @host_rule("critical", uses=("networkd",))

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from nictop.model.devices.links import global_addresses
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo, print_lines
 from nictop.rules.fixes.persistence import is_run_by_networkd
-from nictop.rules.fixes.profiles import global_addresses, modify
+from nictop.rules.fixes.profiles import modify
 from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
@@ -47,7 +48,7 @@ def address_on_a_lower_link(host: HostFacts) -> Outcomes:
     for link in host.links:
         if link.master is None or link.kind is not None:
             continue
-        addresses = global_addresses(link)
+        addresses = global_addresses(link, "ipv4")
         master = host.master_of(link)
         if not addresses or master is None:
             continue
@@ -57,10 +58,10 @@ def address_on_a_lower_link(host: HostFacts) -> Outcomes:
 
 
 def _on_a_port(
-    host: HostFacts, link: Link, master: Link, addresses: tuple[Address, ...], *, paired: bool
+    host: HostFacts, link: Link, master: Link, addresses: Sequence[Address], *, paired: bool
 ) -> Finding:
     written = list(map(address_text, addresses))
-    of_master = ", ".join(map(address_text, global_addresses(master))) or "none"
+    of_master = ", ".join(map(address_text, global_addresses(master, "ipv4"))) or "none"
     kind = link_driver(master) or master.kind
     drop = tuple(command("ip", "address", "del", text, "dev", link.name) for text in written)
     again = tuple(command("ip", "address", "add", text, "dev", link.name) for text in written)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.networkmanager_states import ACTIVATED, ip_settings_text
 from nictop.model.managers.profile_match import ETHERNET, ProfileMatch
 from nictop.probe.records import Link, Profile
@@ -13,7 +14,6 @@ from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import (
     bring_up,
-    has_address,
     modify,
     new_profile,
     profile_arguments,
@@ -363,7 +363,7 @@ def _unmatched_nic(
     why: str,
 ) -> Finding:
     """The finding about the NIC that the profile is probably for."""
-    is_working = has_address(link)
+    is_working = has_global_address(link)
     bind = (_bind(host, profile, link.name), bring_up(host, profile))
     note = f"IPv4 settings of the profile: {ip_settings_text(profile.ipv4, 'ipv4')}."
     title = f"Bind the profile to {link.name}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
     DISCONNECTED,
@@ -20,8 +21,6 @@ from nictop.rules.fixes.commands import shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS_NOTE,
     bring_up,
-    global_addresses,
-    has_address,
     modify,
     new_profile,
     other_profiles,
@@ -90,7 +89,7 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
         return
     waiting: dict[str, list[Case]] = {}
     for link, device, profile in _cases(host, manager):
-        if is_unassigned_vf(host, link) and not has_address(link):
+        if is_unassigned_vf(host, link) and not has_global_address(link):
             physical = host.functions[link.pci_address or ""].physical_function or ""
             waiting.setdefault(physical, []).append((link, device, profile))
         else:
@@ -127,7 +126,7 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
     severity, title = _state(link, device, profile, has_failed=has_failed)
     own = host.profiles.user_profiles(link)
     active = host.profiles.active(link)
-    static = not global_addresses(link)
+    static = not global_addresses(link, "ipv4")
     fixes = [rename(host, link, profile, static=static)]
     effect = _nmcli_effect(host, link)
     why = f"{effect} This profile is in memory only (lost on reboot) and uses DHCP."
@@ -192,9 +191,9 @@ def _state(
         why = "no carrier" if is_up(link) else "down"
         return "info", f"{why}; auto-generated profile {name}"
     if device.state == ACTIVATED:
-        if global_addresses(link) or profile.ipv4.method != "auto":
+        if global_addresses(link, "ipv4") or profile.ipv4.method != "auto":
             return "warning", f"uses the auto-generated profile {name}"
-        severity: Severity = "warning" if has_address(link) else "critical"
+        severity: Severity = "warning" if has_global_address(link) else "critical"
         return severity, f"no IPv4 address; auto-generated profile {name}"
     if device.state not in (DISCONNECTED, FAILED) and not has_failed:
         return "warning", f"no DHCP reply yet; auto-generated profile {name}"
@@ -207,7 +206,7 @@ def _activate_own(host: HostFacts, link: Link, generated: Profile, own: Profile)
     if not own.autoconnect:
         lines.insert(0, modify(host, own, "connection.autoconnect", "yes"))
         undo.insert(0, modify(host, own, "connection.autoconnect", "no"))
-    if own.ipv4.method == "auto" and not global_addresses(link):
+    if own.ipv4.method == "auto" and not global_addresses(link, "ipv4"):
         lines.insert(0, modify(host, own, *static_settings(link)))
         undo.insert(0, modify(host, own, "ipv4.method", "auto", "ipv4.addresses", ""))
         notes.append(ADDRESS_NOTE)

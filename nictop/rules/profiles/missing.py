@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.device_specs import matches_device
 from nictop.model.managers.networkmanager_states import (
@@ -26,7 +27,6 @@ from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.profiles import (
     bring_up,
-    has_address,
     modify,
     new_profile,
     other_profiles,
@@ -221,7 +221,7 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
     for link, device in managed_nics(host):
         if link.ifindex not in idle or device.state != DISCONNECTED or link.carrier is not True:
             continue
-        if has_address(link) or is_disconnected_by_user(device):
+        if has_global_address(link) or is_disconnected_by_user(device):
             continue
         if host.profiles.fitting(link) or host.profiles.active(link) is not None:
             continue
@@ -275,7 +275,7 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
     Source: nm-settings-nmcli(5) connection.autoconnect; nmcli(1) device disconnect.
     """
     for link, device in managed_nics(host):
-        if device.state != DISCONNECTED or link.carrier is not True or has_address(link):
+        if device.state != DISCONNECTED or link.carrier is not True or has_global_address(link):
             continue
         waiting = _waiting_for_the_user(host, link)
         if waiting is None:

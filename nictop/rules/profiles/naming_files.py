@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import applies, file_and_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Step, command
 from nictop.rules.fixes.persistence import SAFE_NAME
-from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
+from nictop.rules.fixes.profiles import bring_up, modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts, lasting_address
 from nictop.rules.profiles.candidates import candidate_evidence
 from nictop.rules.profiles.nics import (
@@ -317,7 +318,7 @@ def _profile_of_another(host: HostFacts, link: Link, profile: Profile) -> Findin
     undo = modify(host, profile, "connection.interface-name", name)
     title = f"Use the name {link.name} in the profile"
     return link_finding(
-        "warning" if has_address(link) else "critical",
+        "warning" if has_global_address(link) else "critical",
         host,
         link,
         f"its profile {quoted_name(profile.id)} names {name}, which is another NIC",
@@ -331,7 +332,7 @@ def _profile_of_another(host: HostFacts, link: Link, profile: Profile) -> Findin
 def _stanza_of_another(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding:
     name = entry.names[0]
     return link_finding(
-        "warning" if has_address(link) else "critical",
+        "warning" if has_global_address(link) else "critical",
         host,
         link,
         f"{entry.owner} has its MAC address with the name {name}, another NIC",

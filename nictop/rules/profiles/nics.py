@@ -8,13 +8,13 @@ network by cable and Wi-Fi.
 
 from __future__ import annotations
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.networkmanager_states import UNMANAGED, device_state_text
 from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND, is_unread_link
 from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, ManagedDevice
 from nictop.rules.finding import Evidence
-from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.pci.drivers import lacks_driver
 from nictop.rules.subjects import global_address_texts
@@ -132,7 +132,7 @@ def is_managed_by_networkd(host: HostFacts, link: Link) -> bool:
 
 def is_set_up(host: HostFacts, link: Link) -> bool:
     """It has an address, or something else than NetworkManager configures it."""
-    return has_address(link) or set_up_otherwise(host, link)
+    return has_global_address(link) or set_up_otherwise(host, link)
 
 
 @once_per_host
@@ -160,7 +160,7 @@ def unconfigured_nics(host: HostFacts) -> tuple[Link, ...]:
     """NICs without an address that no manager, profile or stanza configures."""
     found = []
     for link in nics(host):
-        if has_address(link) or is_unassigned_vf(host, link):
+        if has_global_address(link) or is_unassigned_vf(host, link):
             continue
         if not host.profiles.user_profiles(link) and not set_up_otherwise(host, link):
             found.append(link)

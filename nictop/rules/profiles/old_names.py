@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import ADDRESSING, file_and_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import ConfigurationEntry, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import bring_up, has_address, modify, profile_evidence, quoted_name
+from nictop.rules.fixes.profiles import bring_up, modify, profile_evidence, quoted_name
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.candidates import candidate_evidence, proposal
 from nictop.rules.profiles.naming_files import naming_cause
@@ -59,7 +60,7 @@ def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
             seen.add(link.ifindex)
             yield _old_profile_finding(host, link, profile)
     for link in nics(host):
-        if not link.altnames or link.ifindex in seen or has_address(link):
+        if not link.altnames or link.ifindex in seen or has_global_address(link):
             continue
         user = _old_member(host, link)
         if user is not None:
@@ -98,7 +99,7 @@ def _old_profile_finding(host: HostFacts, link: Link, profile: Profile) -> Findi
         (command(*modify_profile, *undo),),
     )
     return link_finding(
-        "warning" if has_address(link) else "critical",
+        "warning" if has_global_address(link) else "critical",
         host,
         link,
         f"renamed from {old}; profile {quoted_name(profile.id)} uses the old name",
@@ -325,7 +326,7 @@ def _is_connected(link: Link) -> bool:
     """A NIC with an address, or a port."""
     if link.bus is None:
         return False
-    return has_address(link) or link.master is not None
+    return has_global_address(link) or link.master is not None
 
 
 def _severity(entry: ConfigurationEntry, name: str, *, is_connected: bool) -> Severity:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.devices.subnets import LinkAddress, separation
 from nictop.model.snapshot import is_same_machine
 from nictop.model.text.words import IFF_UP
@@ -82,9 +83,8 @@ def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
         if not is_usable or not link.addresses:
             continue
         if is_outward(host, link) or link.kind == "veth":
-            for address in link.addresses:
-                if address.scope == "global":
-                    yield NetworkPlace(host, link, address)
+            for address in global_addresses(link):
+                yield NetworkPlace(host, link, address)
 
 
 def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
+from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
 from nictop.rules.fixes.persistence import one_fix, sysctl_fixes
-from nictop.rules.fixes.profiles import global_addresses
 from nictop.rules.fixes.source_routing import ARP_FILTER, source_routing_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
@@ -209,7 +209,7 @@ def _answers_for_all(host: HostFacts, link: Link) -> bool:
 
 def _addresses(*links: Link) -> Iterator[Evidence]:
     for link in sorted(links, key=lambda link: link.ifindex):
-        own = (*global_addresses(link), *global_addresses(link, "ipv6"))
+        own = (*global_addresses(link, "ipv4"), *global_addresses(link, "ipv6"))
         shown = [f"{address.address}/{address.prefix_length}" for address in own[:MAX_SHOWN]]
         text = ", ".join(shown)
         if len(own) > MAX_SHOWN:
@@ -254,7 +254,7 @@ def _route_evidence(host: HostFacts, route: SubnetRoute) -> Evidence:
 def _announced(host: HostFacts, link: Link, by: Link | None) -> Iterator[Evidence]:
     """ARP requests of the other NIC have the address of this one as sender: net/ipv4/arp.c
     arp_solicit."""
-    if by is None or not global_addresses(link):
+    if by is None or not global_addresses(link, "ipv4"):
         return
     if ipv4_conf(by, host.inventory.settings).arp_announce != 0:
         return
@@ -305,5 +305,8 @@ def _overlap_finding(host: HostFacts, link: Link, other: Link) -> Finding:
         evidence=tuple(_addresses(first, second)),
         why="Replies leave through another NIC than the requests arrived on, and measurements "
         "show the wrong NIC.",
-        fixes=(*source_routing_fixes(host, second, global_addresses(second)), DIFFERENT_SUBNETS),
+        fixes=(
+            *source_routing_fixes(host, second, global_addresses(second, "ipv4")),
+            DIFFERENT_SUBNETS,
+        ),
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import applies, file_and_line
 from nictop.probe.records import ConfigurationEntry, Link, StoppedManager
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_managed_by_networkd, is_unassigned_vf, nics
 from nictop.rules.registry import Outcomes, host_rule
@@ -127,7 +127,7 @@ def _not_running_finding(
     """`configured`: NICs, each with what the manager has for it."""
     without = []
     for link, _ in configured:
-        if not has_address(link) and link.carrier is not False:
+        if not has_global_address(link) and link.carrier is not False:
             without.append(link.name)
     why = (
         "These NICs get no addresses, their leases are not renewed, and they do not come up "

@@ -3,6 +3,7 @@ no stanza, and one that has a stanza may still have no address."""
 
 from __future__ import annotations
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.text.words import IFF_PROMISC
 from nictop.model.virtual_chain import is_own_veth
@@ -10,7 +11,7 @@ from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.address_files import AddressRequest, address_files, addressing_manager
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import ADDRESS_NOTE, ADDRESS_PLACEHOLDER, has_address
+from nictop.rules.fixes.profiles import ADDRESS_NOTE, ADDRESS_PLACEHOLDER
 from nictop.rules.host import HostFacts
 from nictop.rules.link.carrier_causes import NIC_FAULTS
 from nictop.rules.profiles.naming_files import configuration_matches_a_missing_mac_address
@@ -125,10 +126,10 @@ def configured_address_is_missing(host: HostFacts) -> Outcomes:
     """
     if host.inventory.time < STARTED_SECONDS:
         return
-    is_alone = not any(map(has_address, host.links))
+    is_alone = not any(map(has_global_address, host.links))
     for link in nics(host):
         entry = _unapplied_entry(host, link)
-        if entry is None or not is_up(link) or not link.carrier or has_address(link):
+        if entry is None or not is_up(link) or not link.carrier or has_global_address(link):
             continue
         how = "DHCP" if "dhcp4" in entry.methods else "a static address"
         yield link_finding(

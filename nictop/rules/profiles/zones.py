@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import file_and_line
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, command
-from nictop.rules.fixes.profiles import has_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.candidates import candidate_evidence, proposal
 from nictop.rules.profiles.nics import has_nic_without_interface, nics
@@ -81,7 +81,7 @@ def _is_missing(host: HostFacts, name: str) -> bool:
 
 def _is_free(host: HostFacts, link: Link) -> bool:
     """It has an address, and no profile of NetworkManager decides about its zone."""
-    if not has_address(link):
+    if not has_global_address(link):
         return False
     return host.own_profile(link) is None
 

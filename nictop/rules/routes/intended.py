@@ -11,6 +11,7 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.networkmanager_states import ACTIVATED
 from nictop.model.parts import managed_devices
@@ -19,7 +20,7 @@ from nictop.probe.records import ConfigurationEntry, IpSettings, Link, ManagedDe
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.persistence import is_run_by_networkd
-from nictop.rules.fixes.profiles import global_addresses, profile_evidence, quoted_name
+from nictop.rules.fixes.profiles import profile_evidence, quoted_name
 from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import is_in_vrf, tables

@@ -7,13 +7,14 @@ was meant.
 
 from __future__ import annotations
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.devices.route_lookup import RouteAnswer, RoutingTables, number_of, span_of
 from nictop.model.facts.routing import is_kernel_rule, rule_text
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Link, PolicyRule
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import global_addresses, quoted_name
+from nictop.rules.fixes.profiles import quoted_name
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import is_within, tables

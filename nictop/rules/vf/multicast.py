@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.text import units
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 from nictop.rules.finding import Evidence, Fix, on_peer
-from nictop.rules.fixes.profiles import global_addresses
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import is_up, link_finding

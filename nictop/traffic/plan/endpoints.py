@@ -12,6 +12,7 @@ from itertools import product
 from typing import Literal, Protocol
 
 from nictop.errors import NictopError
+from nictop.model.devices.links import global_addresses
 from nictop.model.snapshot import Snapshot, has_platform, is_same_namespace, unread_links
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
@@ -236,7 +237,7 @@ def _explicit_endpoints(snapshot: Snapshot, nic: str, address: str) -> list[Endp
         if nic and not _has_name(link, nic):
             continue
         if not address:
-            addresses = _global_addresses(link)
+            addresses = _valid_addresses(link)
         elif _has_address(link, address):
             addresses = [address]
         else:
@@ -245,13 +246,10 @@ def _explicit_endpoints(snapshot: Snapshot, nic: str, address: str) -> list[Endp
     return found
 
 
-def _global_addresses(link: Link) -> list[str]:
+def _valid_addresses(link: Link) -> list[str]:
     """Those that are valid."""
-    found = []
-    for address in link.addresses:
-        if address.scope == "global" and _parse_address(address.address) is not None:
-            found.append(address.address)
-    return found
+    addresses = (address.address for address in global_addresses(link))
+    return [address for address in addresses if _parse_address(address) is not None]
 
 
 def _no_match_error(
@@ -335,7 +333,7 @@ def _nic_options(option: str, snapshot: Snapshot) -> str:
     `option`: its beginning."""
     options = []
     for link in snapshot.links.values():
-        known = [address.address for address in link.addresses if address.scope == "global"]
+        known = [address.address for address in global_addresses(link)]
         if known:
             listed = ", ".join(map(clean, known[:MAX_LISTED_ADDRESSES]))
             options.append(f"{option}nic {shell_quote(link.name)} ({listed})")

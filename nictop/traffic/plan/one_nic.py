@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from nictop.errors import NictopError
+from nictop.model.devices.links import global_addresses
 from nictop.model.guests.table import GuestRow, guest_rows
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
@@ -125,6 +126,6 @@ def _of_default_route(links: list[Link]) -> Link | None:
 
 
 def _endpoint(host: str, link: Link) -> Endpoint:
-    addresses = [address.address for address in link.addresses if address.scope == "global"]
+    addresses = [address.address for address in global_addresses(link)]
     by_ipv4 = [address for address in addresses if ":" not in address]
     return Endpoint(host, link.ifindex, next(iter(by_ipv4 or addresses), ""))

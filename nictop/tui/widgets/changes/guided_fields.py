@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from nictop.changes.guided.mtu import mtu_range
 from nictop.changes.guided.set_up import (
     NotKnown,
+    address_texts,
     blink_led,
     give_address,
-    global_addresses,
     make_vfs,
     require_read,
     require_sources,
@@ -194,7 +194,7 @@ def _number(text: str, what: str) -> int:
 
 def _address_text(link: Link) -> str:
     """``current 192.0.2.10/24``, else an example."""
-    current = [*global_addresses(link, "ipv4"), *global_addresses(link, "ipv6")]
+    current = [*address_texts(link, "ipv4"), *address_texts(link, "ipv6")]
     return f"current {current[0]}" if current else "e.g. 192.0.2.10/24"
 
 
