@@ -49,6 +49,7 @@ LACP_STATE_EXPIRED = 0x80
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import TypedDict
 
     from nictop.probe.counters.sample import Sample
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
         """`gateways_of` the inventory."""
         stack: list[str]
         """Names of `Counters.stack` that matter on this host."""
+        modules: list[str]
+        """That the inventory has imported, in their order."""
 
 
 class TargetCounterReader:
@@ -123,9 +126,9 @@ class TargetCounterReader:
         self._interrupts.close()
 
 
-def targets_line(inventory: Inventory) -> str:
+def targets_line(inventory: Inventory, modules: Iterable[str] = ()) -> str:
     """One line of JSON, without line feed. To be called right after the inventory has been
-    taken."""
+    taken. `modules`: see `Targets`."""
     targets: Targets = {
         "interrupts": [interrupt.number for interrupt in inventory.interrupts],
         "threads": [(thread.tid, thread.pid) for thread in inventory.threads],
@@ -140,6 +143,7 @@ def targets_line(inventory: Inventory) -> str:
         "files": state_files(inventory),
         "gateways": gateways_of(inventory),
         "stack": stack_counters(inventory),
+        "modules": [*modules],
     }
     return json.dumps(targets, separators=(",", ":"))
 
@@ -211,6 +215,7 @@ def parse_targets(line: bytes) -> Targets:
                 for ifindex, address, failed in found["gateways"]
             ],
             "stack": [str(name) for name in found["stack"]],
+            "modules": [module_name(name) for name in found["modules"]],
         }
     except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None
@@ -231,4 +236,10 @@ def ip_address(value: object) -> str:
 def device_name(value: object) -> str:
     if not isinstance(value, str) or "/" in value or value in ("", ".", ".."):
         raise ValueError(f"{value!r} is not the name of a device")
+    return value
+
+
+def module_name(value: object) -> str:
+    if not isinstance(value, str) or not all(map(str.isidentifier, value.split("."))):
+        raise ValueError(f"{value!r} is not the name of a module")
     return value

@@ -13,6 +13,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 import time
 from functools import partial
 
@@ -254,19 +255,22 @@ def _write_line(writable: int, text: str) -> None:
 def _inventory_lines(reason: str, started: float, roots: Roots, parts: int = -1) -> str:
     """The two lines of the complete inventory; those of its parts are written to the descriptor
     `parts`."""
+    before = frozenset(sys.modules)
+
     import json
 
     from nictop.probe.counters.targets import targets_line
     from nictop.probe.inventory.collect import take_inventory
 
     def lines(inventory: Inventory) -> str:
+        modules = [name for name in sys.modules if name not in before]
         inventory_line = json.dumps(
             {"inventory": inventory},
             default=field_mapping,
             separators=(",", ":"),
             ensure_ascii=False,
         )
-        return f"{targets_line(inventory)}\n{inventory_line}"
+        return f"{targets_line(inventory, modules)}\n{inventory_line}"
 
     sys_root, proc_root = roots
     take = partial(take_inventory, reason, sys=sys_root, proc=proc_root, started=started)

@@ -3,8 +3,7 @@
 
 A failure concerns its own source only: the reason is in `Inventory.unreadable`, the other sources
 are read. The inventory can be passed on in parts before it is complete. Meant to run in a
-short-lived child of the probe, so that memory and modules are not kept; a reader is imported when
-it is called.
+short-lived child of the probe, so that memory is not kept; a reader is imported when it is called.
 """
 
 from __future__ import annotations

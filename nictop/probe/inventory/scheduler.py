@@ -14,6 +14,7 @@ from nictop.probe.events.gateways import GatewayWatch
 from nictop.probe.events.kernel import Events
 from nictop.probe.events.networkmanager import NetworkManagerSignals
 from nictop.probe.inventory.child import InventoryChild
+from nictop.probe.inventory.kept_modules import KeptModules
 from nictop.probe.inventory.managers.state_files import StateFiles
 from nictop.probe.kernel.dbus_wire import bus_address
 
@@ -74,6 +75,7 @@ class InventoryScheduler:
         self._handle_inventory, self._prepare = handle_inventory, prepare
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
+        self._modules = KeptModules()
         self._debouncer = Debouncer()
         self._unread = UnreadEvents()
         self._event_delay = OUTDATED_AFTER_SECONDS
@@ -141,6 +143,8 @@ class InventoryScheduler:
     def advance(self, now: float) -> None:
         """Do everything that is due, except starting an inventory."""
         self._child.reap()
+        if self._must_import():
+            self._modules.import_next()
         if self._child.kill_if_overdue(now):
             self._finish()
         if now >= self._next_poll:
@@ -156,6 +160,8 @@ class InventoryScheduler:
     def next_time(self, *, may_start: bool) -> float | None:
         """Time of the next call of `advance` or, with `may_start`, of `start`; None: no time is
         set."""
+        if self._must_import():
+            return 0.0
         times = []
         if self._unread.first_untold is not None:
             times.append(self._unread.first_untold + self._event_delay)
@@ -170,6 +176,9 @@ class InventoryScheduler:
             if due is not None:
                 times.append(due)
         return min(times, default=None)
+
+    def _must_import(self) -> bool:
+        return bool(self._modules.remaining) and not self._child.running
 
     def start(self, now: float) -> None:
         """Start an inventory if one is due and none is running."""
@@ -214,7 +223,10 @@ class InventoryScheduler:
             self._send_trouble(problem, "inventory")
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
-            self._pass_on(line, now)
+            targets = self._pass_on(line, now)
+            is_repeated = self._rechecking or self._reason == "event"
+            if targets is not None and (is_repeated or duration >= SLOW_INVENTORY_SECONDS):
+                self._modules.begin(targets["modules"])
         if self._rechecking and not problem:
             pause = max(RECHECK_SECONDS, duration, RECHECK_PAUSE_FACTOR * cpu_seconds)
             self._rescan_by(now + pause)
@@ -232,15 +244,16 @@ class InventoryScheduler:
         known."""
         return None if self._child.running else self._debouncer.due()
 
-    def _pass_on(self, line: bytes | bytearray, now: float) -> None:
-        """Pass a new inventory on, unless it is a re-scan with the digest of the last one."""
+    def _pass_on(self, line: bytes | bytearray, now: float) -> Targets | None:
+        """Pass a new inventory on, unless it is a re-scan with the digest of the last one. What it
+        has for this process; None: not understood."""
         may_skip = self._reason == "re-scan" and now < self._passed_on + RESCAN_SECONDS
         targets = self._handle_inventory(
             self._child.targets, line, self._digest if may_skip else None
         )
         if targets is None:
             self._digest = None
-            return
+            return None
         if not may_skip or targets["incomplete"] or targets["digest"] != self._digest:
             self._digest, self._passed_on = targets["digest"], now
         self._files.set_files(targets["files"])
@@ -252,6 +265,7 @@ class InventoryScheduler:
             self._repeat_after = min(2 * self._repeat_after, MAX_REPEAT_SECONDS)
         else:
             self._repeat_after = FIRST_REPEAT_SECONDS
+        return targets
 
     def _poll_changes(self, now: float) -> None:
         """Check what changes without an event: the kernel log, gateways, and, while re-checking,

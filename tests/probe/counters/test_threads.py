@@ -62,6 +62,7 @@ NOTHING: Targets = {
     "files": [],
     "gateways": [],
     "stack": [],
+    "modules": [],
 }
 
 
@@ -336,6 +337,7 @@ def test_targets_line() -> None:
         "files": state_files(taken),
         "gateways": [],
         "stack": ["nf_conntrack_count"],
+        "modules": [],
     }
     fuller = dataclasses.replace(taken.settings, tables={"connections": (9, 10)})
     later = dataclasses.replace(taken, time=2.0, wall=3.0, reason="re-scan", settings=fuller)
@@ -406,6 +408,9 @@ GOOD: dict[str, object] = {
         {"gateways": [[2, "192.0.2.1"]]},
         {"gateways": [[2, "192.0.2.1\0", False]]},
         {"gateways": [[-1, "192.0.2.1", False]]},
+        {"modules": [1]},
+        {"modules": ["os.path;"]},
+        {"modules": ["nictop..probe"]},
     ],
 )
 def test_invalid_targets_raise_value_error(change: dict[str, object]) -> None:
