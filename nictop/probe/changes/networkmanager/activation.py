@@ -117,10 +117,8 @@ def activate_targets(
             # an activation that it has begun already shows in the next state
             if device is None or stop_autoconnect(client, target, now, force):
                 continue
-            may_stay = call is not None or not target.uuid
-            if not may_stay and not force:
-                may_stay = device.active == target.uuid and is_link_unchanged(before.get(name))
-            if may_stay and is_reached(target, device, now, call):
+            is_kept = call is not None or may_stay(target, device, before.get(name), force)
+            if is_kept and is_reached(target, device, now, call):
                 del pending[name]
             elif must_activate(target, device, call, start, force):
                 calls[name] = activate(client, target, device, now)
@@ -130,6 +128,15 @@ def activate_targets(
             time.sleep(DEVICE_POLL_SECONDS)
     errors = {name: call.error for name, call in calls.items()}
     return [f"{name}: {errors.get(name) or NOT_RESTORED}" for name in pending]
+
+
+def may_stay(target: Target, device: Device, before: LinkAddresses | None, force: bool) -> bool:
+    """Whether what is active on the device need not be activated again. `before`: its link."""
+    if not target.uuid:
+        return True
+    if force or device.active != target.uuid:
+        return False
+    return is_link_unchanged(before)
 
 
 def stop_autoconnect(client: NmClient, target: Target, now: NmState, force: bool) -> bool:
