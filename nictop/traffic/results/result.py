@@ -318,18 +318,28 @@ class Result:
         generators took longer."""
         if self.plan.is_of_one_host:
             return self.workload.seconds if self.workload is not None else self.stopped or 0.0
-        if self.plan.test != "loaded":
-            if self.transactions is not None:
-                return self.transactions.seconds
-            totals = [flow.received.seconds for flow in self.flows if flow.received is not None]
-            if totals:
-                return max(totals)
+        reported = self._reported_seconds()
+        if reported is not None:
+            return reported
         if self.failure is None and self.stopped is None:
             return float(self.plan.span)
-        ends = [point.time for flow in self.flows for point in flow.points]
+        last = self._time_of_last_point()
+        return self.stopped or 0.0 if last is None else last
+
+    def _reported_seconds(self) -> float | None:
+        """By the generators, at their end. Of latency under load the bulk flow is but a part."""
+        if self.plan.test == "loaded":
+            return None
         if self.transactions is not None:
-            ends += [point.time for point in self.transactions.points]
-        return max(0.0, *ends) if ends else self.stopped or 0.0
+            return self.transactions.seconds
+        totals = [flow.received.seconds for flow in self.flows if flow.received is not None]
+        return max(totals, default=None)
+
+    def _time_of_last_point(self) -> float | None:
+        points = [point.time for flow in self.flows for point in flow.points]
+        if self.transactions is not None:
+            points += [point.time for point in self.transactions.points]
+        return max(0.0, *points) if points else None
 
     @property
     def had_incident(self) -> bool:

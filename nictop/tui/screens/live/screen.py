@@ -26,6 +26,7 @@ from textual.widgets import ContentSwitcher
 
 from nictop.model.chain import Step
 from nictop.model.place import has_place
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import is_virtual
 from nictop.probe.records import Link, Request
@@ -64,6 +65,12 @@ COMMAND_ACTIONS = frozenset(
 MAX_MEASURABLE_LINKS = 20
 """In the question which one is measured; others are selected on Devices."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
+CHOOSE_INTERFACE = "Choose an interface first, by its line."
+NOT_CHECKED_TO_OPEN = "not all checks had run yet; no finding was chosen."
+NOT_CHECKED_FOR_COMMAND = "not all checks had run yet; no command was known of what is chosen."
+NO_COMMAND = (
+    "No command is shown here: choose a finding, or an interface with one, whose fix has commands."
+)
 WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
 """What a key does → title of the notice where it has nothing to act on."""
 
@@ -320,26 +327,25 @@ class LiveScreen(LiveDrawing):
         snapshot, name = self.host.snapshot, self.nictop.hosts.session.name
         if snapshot is None or snapshot.inventory is None:
             return f"{name}: interfaces were not read yet."
-        if what == "set_up" and not snapshot.links:
-            return f"{name} has no network interfaces."
-        is_of_devices = self.view == DevicesBody.name
-        if what == "choose" or (what in ("set_up", "open") and is_of_devices):
-            return "Choose an interface first, by its line."
-        if what == "set_up" and self.query_one(FindingList).chosen is None:
-            return "No finding is chosen; choose an interface in Devices, by its line."
+        if what == "choose":
+            return CHOOSE_INTERFACE
         if what == "set_up":
-            return "The chosen finding is about no interface; choose one in Devices, by its line."
+            return self._why_no_set_up(name, snapshot)
+        if what == "open" and self.view == DevicesBody.name:
+            return CHOOSE_INTERFACE
         was_checked = is_checked(self.nictop.display.diagnosis, snapshot)
-        if what == "open" and not was_checked:
-            return f"{name}: not all checks had run yet; no finding was chosen."
         if what == "open":
-            return "No finding is chosen."
-        if not was_checked:
-            return f"{name}: not all checks had run yet; no command was known of what is chosen."
-        return (
-            "No command is shown here: choose a finding, or an interface with one, "
-            "whose fix has commands."
-        )
+            return "No finding is chosen." if was_checked else f"{name}: {NOT_CHECKED_TO_OPEN}"
+        return NO_COMMAND if was_checked else f"{name}: {NOT_CHECKED_FOR_COMMAND}"
+
+    def _why_no_set_up(self, name: str, snapshot: Snapshot) -> str:
+        if not snapshot.links:
+            return f"{name} has no network interfaces."
+        if self.view == DevicesBody.name:
+            return CHOOSE_INTERFACE
+        if self.query_one(FindingList).chosen is None:
+            return "No finding is chosen; choose an interface in Devices, by its line."
+        return "The chosen finding is about no interface; choose one in Devices, by its line."
 
     def action_step(self, direction: int) -> None:
         if not self.query_one(DeviceTable).step_to_link(direction):
