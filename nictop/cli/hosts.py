@@ -522,8 +522,8 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
     from nictop.hosts.observe import Unreachable
     from nictop.hosts.session import HostSession
     from nictop.hosts.specification import RECORDED, Host
+    from nictop.model.snapshot import at_recorded_time
     from nictop.model.window import RATES_WINDOW_SECONDS
-    from nictop.probe.light_dataclasses import replace
 
     session = HostSession(Host(name, RECORDED), memory_share=recording.memory_share)
     begin = recording.start_time(name, time, RATES_WINDOW_SECONDS)
@@ -536,7 +536,7 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
         return Unreachable(name, why)
     age = None if session.counted_at is None else time - session.counted_at
     recorded_at = recording.wall_time(time)
-    return replace(session.snapshot, recorded_at=recorded_at, data_age=age), session.window
+    return at_recorded_time(session.snapshot, recorded_at, age), session.window
 
 
 def _why_not_recorded(recording: Recording, name: str, time: float) -> str:

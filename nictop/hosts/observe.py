@@ -126,6 +126,7 @@ async def observe(
             sentence += f": {reason}"
         if session.snapshot.inventory is None:
             raise HostUnreachable(f"{session.name}: {sentence}")
+        session.note_silence(time.monotonic(), interval)
         return _as_incomplete(session.snapshot, sentence), session.window
     finally:
         answer.cancel()

@@ -29,6 +29,7 @@ from nictop.model.snapshot import (
     links_of_rated_drivers,
     reading_notice,
     watchable_links,
+    with_silence,
     with_state,
 )
 from nictop.model.text import units
@@ -276,6 +277,17 @@ class HostSession:
             self.window.add(snapshot)
         self._publish(item, snapshot)
         return snapshot
+
+    def note_silence(self, now: float, interval: float) -> bool:
+        """Whether nothing comes of the host any more, and its snapshot was one of before that until
+        now."""
+        snapshot, received = self.snapshot, self.received_at
+        if snapshot.silence is not None or received is None or self.is_catching_up:
+            return False
+        if snapshot.state == "live" and not is_silent(now - received, interval):
+            return False
+        self.snapshot = with_silence(snapshot)
+        return True
 
     def _note_pace(self, time: float, now: float) -> None:
         """Whether late readings come at their pace. `time`: of the newest one, on its host."""

@@ -12,6 +12,8 @@ from nictop.probe.records import Link, PciFunction
 
 NOT_OF_LINKS = "CPU "
 """Beginning of subjects that no event of a link is about."""
+WITHOUT_EVENTS = ("connection", "silence")
+"""Sources of events since which no events of links were received."""
 Subject = int | str | None
 """ifindex, name or PCI address."""
 
@@ -26,6 +28,8 @@ class Doubts:
         self.about_all = self.exist and (
             event is None or event.source != "link" or not snapshot.changes
         )
+        self.about_states = event is not None and event.source in WITHOUT_EVENTS
+        """Also the name, state, speed and MTU of links."""
         self._own: Collection[int] = ()
         """ifindexes of the links that events of links are about."""
         self._changed: set[Subject] = set()
@@ -64,7 +68,7 @@ class Doubts:
         return self.about_all or link.ifindex in self._changed
 
     def concern_speed(self, link: Link) -> bool:
-        return link.ifindex in self._own
+        return self.about_states or link.ifindex in self._own
 
     def concern_function(self, pci: PciFunction) -> bool:
         """A PCI function and its driver; also one without a driver while a netdev has come that may

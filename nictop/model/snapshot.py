@@ -58,9 +58,12 @@ CHANGING = ("applying", "applied", "checked", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
 BEFORE_LOSS = "read before the connection was lost"
+BEFORE_SILENCE = "read before its data stopped"
 """What is said of values of such an inventory, and of one that is older than an event of the host:
 what has changed, if anything, is not known before it is read again."""
 SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
+SINCE_ITS_DATA = " since its data stopped"
+SINCE_TEXTS = (SINCE_ITS_CHANGE, SINCE_ITS_EVENT, SINCE_ITS_DATA)
 """See `since_text`."""
 _INVENTORY_PARTS = tuple(
     part.name for part in fields(Inventory) if part.name not in ("time", "wall", "took", "reason")
@@ -154,6 +157,9 @@ class Snapshot:
     event: Outdated | None = None
     """The newest change by nictop, or the newest event after which the host could not be read at
     once."""
+    silence: Outdated | None = None
+    """At the newest reading of a host from which nothing comes any more; gone with the next line of
+    it."""
     other_event: Outdated | None = None
     """The same of those that are not of a link: they may be about everything, and an event of a
     link that came later does not hide them."""
@@ -172,6 +178,8 @@ class Snapshot:
         there was none."""
         if self.inventory is None:
             return None
+        if self.silence is not None:
+            return self.silence
         for event in (self.other_event, self.event):
             if event is not None and self.inventory.time < event.time:
                 return event
@@ -240,6 +248,8 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
         return BEFORE_CHANGE
     if event.source == "connection":
         return BEFORE_LOSS
+    if event.source == "silence":
+        return BEFORE_SILENCE
     if brief or not event.source:
         return BEFORE_EVENT
     return f"{BEFORE_EVENT} ({event.source})"
@@ -253,6 +263,8 @@ def reading_notice(snapshot: Snapshot) -> str:
     if event is None:
         return ""
     what = outdated_text(snapshot)
+    if event.source == "silence":
+        return what
     if counters is None or counters.time < event.time:
         return f"to be read again: {what}"
     stopped = _last_stop(snapshot)
@@ -294,6 +306,12 @@ def is_outage(seconds: float, interval: float) -> bool:
     return seconds > SILENT_AFTER_SECONDS + 2 * interval
 
 
+def at_recorded_time(snapshot: Snapshot, wall: float, age: float | None) -> Snapshot:
+    """The state of a recording at a time (`recorded_at`, `data_age`)."""
+    state = replace(snapshot, recorded_at=wall, data_age=age)
+    return with_silence(state) if recorded_age_text(state) else state
+
+
 def recorded_age_text(snapshot: Snapshot) -> str:
     """``no data for 12 s``: values of a recording that are older than its time; "": they are of
     that time."""
@@ -324,6 +342,8 @@ def since_text(snapshot: Snapshot) -> str:
     event = snapshot.unread_event
     if event is None:
         return ""
+    if event.source == "silence":
+        return SINCE_ITS_DATA
     return SINCE_ITS_CHANGE if event.source == "nictop" else SINCE_ITS_EVENT
 
 
@@ -361,8 +381,17 @@ def with_state(snapshot: Snapshot, state: State, message: str) -> Snapshot:
     return replace(snapshot, state=state, message=message)
 
 
+def with_silence(snapshot: Snapshot) -> Snapshot:
+    """Nothing comes from its host any more: what was read may have changed, and its links, too."""
+    readings = (snapshot.counters, snapshot.inventory)
+    times = [reading.time for reading in readings if reading is not None]
+    return replace(snapshot, silence=Outdated(max(times, default=0.0), "silence"))
+
+
 def advance(before: Snapshot, line: Line) -> Snapshot:
     """The snapshot after one line of the probe; an empty line changes nothing."""
+    if before.silence is not None:
+        before = replace(before, silence=None)
     if line.counters is not None:
         return _with_counters(before, line.counters)
     if line.link_change is not None:

@@ -50,7 +50,9 @@ def _no_chains(inventory: Inventory) -> KnownChains:
 
 
 _chains = PerInventory(_no_chains)
-MAY_CHANGE: frozenset[Step] = frozenset(get_args(Step)) - {"name", "link", "load"}
+MAY_CHANGE_UNSEEN: frozenset[Step] = frozenset(get_args(Step)) - {"load"}
+"""The steps but for the readings: where no events are received."""
+MAY_CHANGE = MAY_CHANGE_UNSEEN - {"name", "link"}
 """The steps but for what the events of a netdev tell themselves, and its readings."""
 MAY_CHANGE_WITH_LINK = MAY_CHANGE - {"slot", "driver"}
 """After an event of the netdev: its device and its driver stay with it."""
@@ -139,6 +141,8 @@ def _doubted_steps(
     doubts = doubts_of(snapshot)
     if doubts is None:
         return ()
+    if doubts.about_states:
+        return MAY_CHANGE_UNSEEN
     if doubts.about_all:
         return MAY_CHANGE
     if link is not None:

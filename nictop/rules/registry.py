@@ -491,9 +491,10 @@ def _with_marks(
     known: set[FindingIdentity] = set()
     for name in rules:
         known |= yield from _identities_of_all(RULES[name], before)
+    followed = {host.name for host in hosts if _are_events_received(host)}
     sure = []
     for one in found:
-        is_new = one.rule in rules and one.identity not in known
+        is_new = one.rule in rules and one.identity not in known and one.host in followed
         sure.append(without_mark(one) if is_new else one)
     return (yield from _with_marks_of_others(sure, hosts))
 
@@ -549,6 +550,11 @@ def _identities(
 def _is_all_in_doubt(host: HostFacts) -> bool:
     doubts = doubts_of(host.snapshot)
     return doubts is not None and doubts.about_all
+
+
+def _are_events_received(host: HostFacts) -> bool:
+    doubts = doubts_of(host.snapshot)
+    return doubts is None or not doubts.about_states
 
 
 def _follows_events(name: str) -> bool:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nictop.model.facts import Tone, clean, width
-from nictop.model.snapshot import SINCE_ITS_CHANGE, SINCE_ITS_EVENT, Snapshot
+from nictop.model.snapshot import SINCE_TEXTS, Snapshot
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
 from nictop.model.text.words import count_noun
@@ -201,8 +201,14 @@ def _why_not(skipped: Sequence[Skipped], *, waits: bool) -> str:
 
 def _number_of_hosts(diagnosis: Diagnosis, unread: Sequence[str]) -> str:
     """``3 of 5 hosts``: those that were changed since they were read are among both."""
-    names = {name.removesuffix(SINCE_ITS_CHANGE).removesuffix(SINCE_ITS_EVENT) for name in unread}
+    names = set(map(_without_since, unread))
     return f"{len(diagnosis.hosts)} of {len(names.union(diagnosis.hosts))} hosts"
+
+
+def _without_since(name: str) -> str:
+    for text in SINCE_TEXTS:
+        name = name.removesuffix(text)
+    return name
 
 
 def _skipped_where(diagnosis: Diagnosis) -> str:

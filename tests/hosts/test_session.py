@@ -12,7 +12,7 @@ import pytest
 
 from nictop.hosts.session import HELD_UP_REASON, LATE_REASON, HostSession, Item, running
 from nictop.hosts.specification import Host
-from nictop.model.snapshot import Snapshot, watchable_links
+from nictop.model.snapshot import BEFORE_SILENCE, Snapshot, outdated_text, watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Clock, DriverInfo, Line, Request
 from nictop.recording.playback import Playback
@@ -199,6 +199,22 @@ def test_only_a_silent_host_is_waited_for_again() -> None:
         session.process(item)
         given_up.append(session.is_given_up)
     assert given_up == [False] * 5 + [True, True]
+
+
+def test_what_was_read_of_a_silent_host_is_in_doubt() -> None:
+    one = session_of(ScriptedSource("vm1"))
+    assert not one.note_silence(100.0, 1.0), "nothing was read"
+    for item in LINES:
+        one.process(item, 100.0)
+    assert not one.note_silence(104.0, 1.0)
+    assert one.note_silence(106.0, 1.0) and not one.note_silence(107.0, 1.0)
+    assert outdated_text(one.snapshot) == BEFORE_SILENCE
+    one.process(Line(counters=counters(1080.0, {})), 108.0)
+    assert outdated_text(one.snapshot) == ""
+    one.process(SourceState("lost", "connection reset", 0.5), 108.5)
+    assert one.note_silence(108.6, 1.0), "at once: nothing will come"
+    one.process(SourceState("live"), 110.0)
+    assert outdated_text(one.snapshot) == BEFORE_SILENCE, "nothing has come yet"
 
 
 def test_values_that_waited_in_a_slow_connection_are_old() -> None:

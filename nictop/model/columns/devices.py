@@ -215,6 +215,8 @@ def _link_state(shown: DeviceRow) -> Value:
     if mark == NO_CARRIER:  # a speed would be that of before
         return mark
     doubts = doubts_of(shown.snapshot)
+    if doubts is not None and doubts.about_states:
+        return mark
     speed = reported_speed(row.link)
     if speed is not None and (doubts is None or not doubts.concern_speed(row.link)):
         return f"{mark} {units.link_speed(speed)}"
@@ -425,20 +427,24 @@ stays with it."""
 MAY_CHANGE = (*MAY_CHANGE_WITH_LINK, "driver")
 """The same of any other event, or of a PCI function whose netdev came or went. A MAC address, which
 hardly ever changes, fills its column."""
+TOLD_BY_EVENTS = ("link", "mtu")
+"""Also in doubt where no events are received."""
+MARKED = (*MAY_CHANGE, *TOLD_BY_EVENTS)
 IN_DOUBT = "? "
 """Before a value that an event may have changed which no inventory has read."""
 
 
 def with_doubts(column: Column[RowT], is_doubtful: Callable[[str, RowT], bool]) -> Column[RowT]:
-    """With that mark where `is_doubtful` is true of its key and the row. Rows do not move because
-    of it."""
+    """With that mark where `is_doubtful` is true of its key and the row; a number has no room for
+    it. Rows do not move because of it."""
 
     def value(row: RowT) -> Value:
         known = column.value(row)
         text, _ = column.cell(row)
         if text in ("", NOT_READ) or not is_doubtful(column.key, row):
             return known
-        return (NOT_READ if text == units.UNKNOWN else IN_DOUBT + text), "dim"
+        has_room = text != units.UNKNOWN and column.align == "left"
+        return (IN_DOUBT + text if has_room else NOT_READ), "dim"
 
     return replace(column, value=value, rank=column.sort_key)
 
@@ -448,21 +454,23 @@ def _is_doubtful(key: str, shown: DeviceRow) -> bool:
     if link is not None:
         return is_doubtful_of_link(key, link, shown.snapshot)
     doubts = doubts_of(shown.snapshot)
-    if doubts is None:
+    if doubts is None or key in TOLD_BY_EVENTS:
         return False
     return doubts.about_all if pci is None else doubts.concern_function(pci)
 
 
 def is_doubtful_of_link(key: str, link: Link, snapshot: Snapshot) -> bool:
-    """One of `MAY_CHANGE` of a netdev."""
+    """One of `MARKED` of a netdev."""
     doubts = doubts_of(snapshot)
     if doubts is None:
         return False
+    if key in TOLD_BY_EVENTS:
+        return doubts.about_states
     return doubts.about_all or (key in MAY_CHANGE_WITH_LINK and doubts.concern_link(link))
 
 
 COLUMNS = tuple(
-    with_doubts(column, _is_doubtful) if column.key in MAY_CHANGE else column for column in _COLUMNS
+    with_doubts(column, _is_doubtful) if column.key in MARKED else column for column in _COLUMNS
 )
 COLUMNS_BY_KEY = {column.key: column for column in COLUMNS}
 READING_COLUMNS = frozenset(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 
 from nictop.model.columns.column import Column, RowOrder, SortKey, Value, order_by, ordered
 from nictop.model.columns.devices import (
-    MAY_CHANGE,
+    MARKED,
     address_rank,
     is_doubtful_of_link,
     link_rank,
@@ -235,7 +235,7 @@ def _is_doubtful(key: str, row: NicRow) -> bool:
 
 
 def _with_doubts(column: Column[NicRow]) -> Column[NicRow]:
-    return with_doubts(column, _is_doubtful) if column.key in MAY_CHANGE else column
+    return with_doubts(column, _is_doubtful) if column.key in MARKED else column
 
 
 COLUMNS = tuple(_dimmed(_with_doubts(column)) for column in _COLUMNS)

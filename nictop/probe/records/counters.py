@@ -289,10 +289,11 @@ EventSource = Literal[
     "events were lost",
     "nictop",
     "connection",
+    "silence",
 ]
 """What an event was about, after which an inventory is taken; nictop: its own change of the host,
-connection: it was lost, and what happened meanwhile is not known (made by nictop), "": not
-recorded."""
+connection: it was lost, and what happened meanwhile is not known, silence: nothing comes from the
+host any more (both made by nictop), "": not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

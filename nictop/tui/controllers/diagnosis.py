@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.scheduler import Scheduler, Timer
 
+    Events = tuple[Outdated | None, Outdated | None, Outdated | None]
+
 DIAGNOSIS_SECONDS = 2.0
 """Seconds from one diagnosis to the next, unless there is a new inventory."""
 
@@ -32,6 +34,7 @@ INVENTORY_PAUSE_FACTOR = 10.0
 """The same before one for a new inventory: of several hosts, which often have one, or when a
 diagnosis is slow."""
 SLOW_DIAGNOSIS_SECONDS = 0.1
+NO_EVENTS: Events = (None, None, None)
 
 
 class DiagnosisScheduler:
@@ -54,7 +57,7 @@ class DiagnosisScheduler:
         the same records as far as these are equal."""
         self._compared: dict[str, ref[Inventory]] = {}
         """Host → the newer inventory with which that one was compared."""
-        self._events: dict[str, tuple[Outdated | None, Outdated | None]] = {}
+        self._events: dict[str, Events] = {}
         """Host → the newest events that its last diagnosis knew."""
         self.behind: dict[str, str] = {}
         """Host → `since_text` of an event that the last diagnosis did not know: also when it is
@@ -96,7 +99,7 @@ class DiagnosisScheduler:
             return
         known = [self._sessions[name].snapshot for name in hosts if name in self._sessions]
         self.behind |= _since_texts(known)
-        new = [one for one in known if _events_of(one) != self._events.get(one.host, (None, None))]
+        new = [one for one in known if _events_of(one) != self._events.get(one.host, NO_EVENTS)]
         result = self.result
         if any(one.unread_event for one in new):
             result = _marked(result, new)
@@ -228,9 +231,9 @@ class DiagnosisScheduler:
         return took
 
 
-def _events_of(snapshot: Snapshot) -> tuple[Outdated | None, Outdated | None]:
+def _events_of(snapshot: Snapshot) -> Events:
     """One that is reported late is not the newest one of its host."""
-    return snapshot.event, snapshot.other_event
+    return snapshot.event, snapshot.other_event, snapshot.silence
 
 
 def _since_texts(snapshots: Iterable[Snapshot]) -> dict[str, str]:

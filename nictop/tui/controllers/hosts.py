@@ -299,6 +299,7 @@ class WatchedHosts:
     def release(self) -> None:
         """Publish the newest of everything."""
         self._held = False
+        self._note_silence()
         self._flush()
 
     @property
@@ -338,9 +339,17 @@ class WatchedHosts:
         it."""
         if self._held:
             return  # a host that is read from another time on is not silent
+        self._note_silence()
         now = self._clock()
         if any(host.status_text(now, self.interval) != "live" for host in self.by_name.values()):
             self.changed.publish()
+
+    def _note_silence(self) -> None:
+        now = self._clock()
+        for name, host in self.by_name.items():
+            if host.note_silence(now, self.interval):
+                self._pending[name] = host.snapshot
+                self._schedule_flush(name)
 
     # ------------------------------------------------------------------------------------- requests
 

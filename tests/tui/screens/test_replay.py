@@ -14,6 +14,7 @@ import pytest
 from nictop.cli.commands.demo import DEMO_NIC, DEMO_START_SECONDS
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
+from nictop.model.snapshot import BEFORE_SILENCE, outdated_text
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.recording.reader import Recording
@@ -459,7 +460,9 @@ async def test_a_host_that_fell_silent_is_silent_again(tmp_path: Path) -> None:
     async with screen_with_replay(path) as screen:
         await screen.seek(1035.0)
         assert "no data for 30 s" in "\n".join(screen.drawn()[:3])
+        assert outdated_text(screen.nictop.hosts.by_name["vm1"].snapshot) == BEFORE_SILENCE
         await screen.seek(1004.0)
+        assert outdated_text(screen.nictop.hosts.by_name["vm1"].snapshot) == ""
         assert "silent" not in "\n".join(screen.drawn()[:3])
 
 

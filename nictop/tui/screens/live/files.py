@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from nictop.errors import NictopError
+from nictop.model.snapshot import at_recorded_time
 from nictop.model.text import units
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
@@ -201,7 +202,9 @@ def report_now(nictop: Nictop) -> Report:
             age = None
             if recorded_at is not None and session.counted_at is not None:
                 age = nictop.now() - session.counted_at
-            snapshot = replace(session.snapshot, recorded_at=recorded_at, data_age=age)
+            snapshot = session.snapshot
+            if recorded_at is not None:
+                snapshot = at_recorded_time(snapshot, recorded_at, age)
             answers.append((snapshot, session.window))
     runs: list[StoredRun] = []
     without_result: list[WithoutResult] = []

@@ -12,8 +12,10 @@ from textual.geometry import Size
 from textual.screen import ModalScreen
 
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import Bond, BondPort, Line, PciFunction, Queue, Request
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Address, Bond, BondPort, Line, PciFunction, Queue, Request
 from nictop.rules import Diagnosis
+from nictop.rules.outdated import MAY_HAVE_CHANGED
 from nictop.traffic.plan.request import RunRequest
 from nictop.tui.app import NictopApp
 from nictop.tui.screens.live.screen import LiveScreen
@@ -486,6 +488,45 @@ async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyP
         assert "no data for 8 s" in line, "the seconds are those of the views below it"
         await screen.receive(counters(9.0, {2: (0, 0)}))
         assert "no data" not in "".join(screen.lines(StatusLine))
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+async def test_what_was_read_of_a_silent_host_is_in_doubt(
+    monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """Also its links: nobody tells their events. With the next reading they are known again."""
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
+    async with live_screen(NARROW) as screen:
+        address = Address("ipv6", "2001:db8::1", 64, "global", ("dadfailed",))
+        nic = link(2, "ens224", bus="pci", flags=IFF_UP, addresses=(address,))
+        lines = inventory(nic), counters(1.0, {2: (0, 0)})
+        await screen.receive(SourceState("live"), hello(), *lines)
+        await screen.nictop.diagnosis.renew()
+        await screen.settle()
+        known = "\n".join(screen.drawn())
+        assert "? ↑" not in known and "link ✓" in known
+        assert MAY_HAVE_CHANGED not in known and "✖ ens224" in known
+        if is_lost:
+            await screen.receive(SourceState("lost", "vm1: connection timed out", 4.0))
+        now[0] += 8.0
+        screen.nictop.hosts.count_down()
+        await screen.settle()
+        old = "\n".join(screen.drawn())
+        assert "? ↑" in old and "link ✓" not in old and "name ✓" not in old
+        assert "✖1?" in old
+        await screen.nictop.diagnosis.renew()
+        await screen.settle()
+        await screen.press("4")
+        assert f"{MAY_HAVE_CHANGED}: " in "\n".join(screen.drawn())
+        await screen.press("5")
+        assert "✖1?" in "\n".join(screen.drawn()), screen.drawn()
+        await screen.press("1")
+        await screen.receive(SourceState("live"), counters(9.0, {2: (0, 0)}))
+        await screen.nictop.diagnosis.renew()
+        await screen.settle()
+        again = "\n".join(screen.drawn())
+        assert "? ↑" not in again and "link ✓" in again and MAY_HAVE_CHANGED not in again
 
 
 @pytest.mark.parametrize("size", [NARROW, WIDE])
