@@ -281,13 +281,18 @@ class HostSession:
     def note_silence(self, now: float, interval: float) -> bool:
         """Whether nothing comes of the host any more, and its snapshot was one of before that until
         now."""
-        snapshot, received = self.snapshot, self.received_at
-        if snapshot.silence is not None or received is None or self.is_catching_up:
+        if self.snapshot.silence is not None or self.age(now) is None:
             return False
-        if snapshot.state == "live" and not is_silent(now - received, interval):
+        if self.snapshot.state == "live" and not self._is_cut_off(now, interval):
             return False
-        self.snapshot = with_silence(snapshot)
+        self.snapshot = with_silence(self.snapshot)
         return True
+
+    def _is_cut_off(self, now: float, interval: float) -> bool:
+        """Not only late: that is said in another way."""
+        if not self._is_late:
+            return self.is_overdue(now, interval)
+        return self.received_at is not None and is_silent(now - self.received_at, interval)
 
     def _note_pace(self, time: float, now: float) -> None:
         """Whether late readings come at their pace. `time`: of the newest one, on its host."""

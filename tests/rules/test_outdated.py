@@ -8,14 +8,14 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.doubts import Doubts
-from nictop.model.snapshot import Snapshot, advance, outdated_text
+from nictop.model.snapshot import Snapshot, advance, outdated_text, with_silence
 from nictop.probe.records import Line, Outdated
 from nictop.report.findings.check import check_json, check_text
 from nictop.rules import Diagnosis, Finding, HostFacts, diagnose
 from nictop.rules.outdated import marked, with_marks, without_mark
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
-from tests.support.lines import change, gone, inventory, link
+from tests.support.lines import change, gone, hello, inventory, link
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 NIC = link(2, "ens192", bus="pci", device="0000:03:00.0", pci_address="0000:03:00.0")
@@ -80,6 +80,22 @@ def test_the_speed_of_a_link_that_got_its_carrier_is_not_known_whatever_else_hap
     assert not Doubts(host(event)).concern_speed(host().links[2])
 
 
+def test_without_events_the_state_of_links_is_in_doubt_too() -> None:
+    silent = with_silence(host(LOST))
+    assert {"ens192", "ens224", "bond0"} <= {*doubted(silent)}
+    assert Doubts(silent).about_states and Doubts(silent).concern_speed(OTHER)
+    assert not Doubts(host(LOST)).about_states
+    read = advance(silent, LOST)
+    assert read.silence is None and not Doubts(read).about_states
+    first = hello()
+    assert first.hello is not None
+    again = Line(hello=replace(first.hello, monotonic=20.0))
+    known = advance(advance(Snapshot.empty("vm1"), first), inventory(NIC, OTHER, time=6.0))
+    reconnected = advance(known, again)
+    assert Doubts(reconnected).about_states
+    assert not Doubts(advance(reconnected, inventory(NIC, OTHER, time=21.0))).exist
+
+
 def test_the_mark_is_there_once_and_goes_with_the_doubt() -> None:
     plain = finding()
     assert marked(marked(plain)) == marked(plain)
@@ -118,6 +134,7 @@ def test_what_is_found_because_of_the_event_is_known_now() -> None:
     lost = advance(read, change(nic.ifindex, nic.name, carrier=False, time=1e6))
     assert lost.unread_event is not None
     assert diagnosed(lost) == found
+    assert diagnosed(with_silence(lost)) == marked(found), "it may have come back"
 
 
 def read_without_carrier(snapshot: Snapshot, ifindex: int, time: float) -> Snapshot:

@@ -299,7 +299,6 @@ class WatchedHosts:
     def release(self) -> None:
         """Publish the newest of everything."""
         self._held = False
-        self._note_silence()
         self._flush()
 
     @property
@@ -312,6 +311,7 @@ class WatchedHosts:
         self._flush_scheduled = False
         if self._held:
             return
+        self._note_silence()
         new, self._pending = self._pending, {}
         if self._flush_timer is not None:
             self._flush_timer.stop()
@@ -339,17 +339,18 @@ class WatchedHosts:
         it."""
         if self._held:
             return  # a host that is read from another time on is not silent
-        self._note_silence()
+        for name in self._note_silence():
+            self._schedule_flush(name)
         now = self._clock()
         if any(host.status_text(now, self.interval) != "live" for host in self.by_name.values()):
             self.changed.publish()
 
-    def _note_silence(self) -> None:
+    def _note_silence(self) -> list[str]:
+        """The hosts that have fallen silent: their snapshots say so."""
         now = self._clock()
-        for name, host in self.by_name.items():
-            if host.note_silence(now, self.interval):
-                self._pending[name] = host.snapshot
-                self._schedule_flush(name)
+        found = [n for n, host in self.by_name.items() if host.note_silence(now, self.interval)]
+        self._pending |= {name: self.by_name[name].snapshot for name in found}
+        return found
 
     # ------------------------------------------------------------------------------------- requests
 

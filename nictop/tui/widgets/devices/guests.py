@@ -24,8 +24,9 @@ from nictop.model.guests.table import (
     nic_facts,
     why_guests_are_missing,
 )
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, outdated_text
 from nictop.model.text.units import wall_time_text
+from nictop.probe.light_dataclasses import replace
 from nictop.tui.widgets.base.filter_line import FilterLine, no_matches
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine, with_more, wrapped_lines
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -69,6 +70,8 @@ class GuestPane(WhileOpen, Container):
 
     def show(self, snapshot: Snapshot, watched: Callable[[GuestRow], str] = nothing) -> None:
         """Draw the guests of a host. `watched`: why one that is watched is not read."""
+        if snapshot.silence is not None:  # rates are those of now
+            snapshot = replace(snapshot, rates=None)
         self._snapshot, self._rows, self._watched = snapshot, guest_rows(snapshot), watched
         self._draw()
 
@@ -79,7 +82,9 @@ class GuestPane(WhileOpen, Container):
         number = str(len(rows))
         if len(rows) < len(self._rows):
             number += f" of {len(self._rows)}"
-        title = self.glyphs.text(f"NICs of guests of {self._snapshot.host}: {number}")
+        text = f"NICs of guests of {self._snapshot.host}: {number}"
+        outdated = outdated_text(self._snapshot)
+        title = self.glyphs.text(f"{text} · {outdated}" if outdated else text)
         title = title.replace("[", r"\[")
         if table.border_title != title:
             table.border_title = title

@@ -11,7 +11,7 @@ from nictop.hosts.guests import host_of_guest
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import Host
 from nictop.model.guests.agent_facts import AgentFacts, AgentsTold, guest_key
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import BEFORE_SILENCE, Snapshot
 from nictop.probe.records import Line, Unreadable
 from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.live.hosts import HostsScreen
@@ -73,6 +73,21 @@ async def test_guests_of_the_chosen_host(size: tuple[int, int]) -> None:
         assert "veth5, MTU 1500 at both ends · port veth5 of vmbr0" in words
         await screen.press("o")
         assert panes(screen) == (True, False)
+
+
+async def test_guests_of_a_silent_host_have_no_rates_and_their_age() -> None:
+    async with screen_with_hosts("pve", "vm2") as (screen, hosts):
+        await hosts_view(screen, hosts)
+        await screen.press("o", "o")
+        assert BEFORE_SILENCE not in "".join(screen.drawn())
+        lost = SourceState("lost", "pve: connection reset", 4.0)
+        await receive_from(screen, hosts, "pve", lost)
+        screen.nictop.hosts.count_down()
+        await screen.settle()
+        drawn = screen.drawn()
+        assert any(BEFORE_SILENCE in line for line in drawn)
+        tap = next(line for line in drawn if "tap101i0" in line and "web1" in line)
+        assert "8.00 k" not in tap and "16.0 k" not in tap
 
 
 async def test_a_host_without_guests_has_no_third_view() -> None:
