@@ -184,7 +184,7 @@ class HostSession:
         failed = SourceState("failed", reason)
         self.reason, self.retry_at = reason, None
         self.snapshot = with_state(self.snapshot, "failed", reason)
-        self.start.process_state(failed, self.snapshot, self._clock())
+        self.start.process_state(failed, self._clock())
         self._publish(failed, self.snapshot)
         return self.snapshot
 
@@ -262,7 +262,7 @@ class HostSession:
                 self._note_pace(item.counters.time, now)
             if item.trouble is not None and item.trouble.about == "inventory":
                 self.start.process_stopped(now)
-            self.start.process_line(snapshot, now)
+            self.start.process_line(item, snapshot, now)
             if item.inventory is not None:
                 self._note_start(now)
         if snapshot.state == "live":
@@ -295,7 +295,7 @@ class HostSession:
             self._is_silent = item.silent
         if item.state == "live" and item.stage is not None:
             self.received_at = now  # it has said how much of the probe it has
-        self.start.process_state(item, snapshot, now)
+        self.start.process_state(item, now)
         if item.overloaded is not None:
             self.overloaded = item.overloaded
 
