@@ -133,7 +133,7 @@ def test_without_a_connection_there_are_the_steps_of_the_probe(address: str) -> 
     assert [step.name for step in one.start.steps(2.0)] == ["probe", "links", "inventory"]
     if address == RECORDED:
         one.process(stage("login", "root"), 2.0)
-        assert [step.name for step in one.start.steps(2.0)][0] == "login"
+        assert one.start.steps(2.0)[0].name == "login"
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])

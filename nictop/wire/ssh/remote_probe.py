@@ -171,14 +171,16 @@ class RemoteProbe:
             self._queued_requests += encode_request(request)
 
     def tell(self, notice: str) -> None:
-        """Report this as trouble of the host after the hello; "": nothing."""
+        """Report this about the start of the probe, which has succeeded, after the hello; "":
+        nothing."""
         if notice:
             self._notices.append(notice)
 
     async def next(self) -> ProbeItem | None:
         """The next item; None at the end."""
         if self._notices and self._started_at is not None:
-            return Line(trouble=Trouble(self._started_at, self._notices.pop(0)))
+            told = Trouble(self._started_at, self._notices.pop(0), is_notice=True)
+            return Line(trouble=told)
         try:
             while (item := await self.inbox.next()) is not None:
                 line = self._with_clock(item) if isinstance(item, Line) else item

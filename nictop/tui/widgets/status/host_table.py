@@ -23,7 +23,7 @@ from nictop.model.snapshot import Snapshot, has_platform, trouble_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import distinct_names
-from nictop.model.text.words import is_virtual, kernel_text
+from nictop.model.text.words import is_virtual, kernel_text, trouble_kind
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Diagnosis, Finding
@@ -359,7 +359,8 @@ def draw_host(
         lines += _lines(text, cells, "warn")
     for trouble in snapshot.troubles[-3:]:
         text = trouble_text(snapshot, trouble, since=host.age(now) or 0.0)
-        lines += _lines(f"error {text}", cells, "warn")
+        kind, style = trouble_kind(trouble)
+        lines += _lines(f"{kind} {text}", cells, style)
     return lines
 
 

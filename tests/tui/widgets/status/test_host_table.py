@@ -333,10 +333,20 @@ def test_a_host_that_was_not_reached_is_not_marked_as_connecting(glyphs: Glyphs)
 
 def test_an_error_has_its_time_and_ends_with_its_connection() -> None:
     one = session(HELLO, replace(inventory(links=(PF,)), platform=PLATFORM))
-    one.process(Line(trouble=Trouble(1.0, "the login took 9 s of at most 15 s")), 1.0)
+    one.process(Line(trouble=Trouble(1.0, "not enough memory")), 1.0)
     one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
-    (found,) = [line for line in facts(one) if "login" in line]
-    assert "error 2 min 4 s earlier: the login took 9 s" in found
+    (found,) = [line for line in facts(one) if "memory" in line]
+    assert "error 2 min 4 s earlier: not enough memory" in found
     later = replace(HELLO, monotonic=HELLO.monotonic + 130.0)
     one.process(Line(hello=later), MOMENT.here.monotonic)
-    assert not any("login" in line for line in facts(one)), "another login was fast"
+    assert not any("memory" in line for line in facts(one)), "it is not known of this probe"
+
+
+def test_what_is_to_be_known_about_a_start_that_succeeded_is_no_error() -> None:
+    one = session(HELLO, replace(inventory(links=(PF,)), platform=PLATFORM))
+    told = Trouble(1.0, "connecting to vm1 took 9 s of at most 15 s", is_notice=True)
+    one.process(Line(trouble=told), 1.0)
+    one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
+    (found,) = [line for line in facts(one) if "connecting" in line]
+    assert "note 2 min 4 s earlier: connecting to vm1 took 9 s" in found
+    assert not any("error" in line for line in facts(one))
