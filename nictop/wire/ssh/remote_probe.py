@@ -27,6 +27,7 @@ from nictop.wire.errors import (
     PermanentError,
     SilentHost,
     TransientError,
+    connection_lost,
     internal_error_text,
     last_words,
     sanitize,
@@ -526,7 +527,7 @@ class RemoteProbe:
         if isinstance(error, HostUnreachable):
             return error
         if error is not None and self._status is None and not self._signal:
-            return TransientError(f"connection to {end.host} lost: {sanitize(str(error))}")
+            return connection_lost(end.host, error)
         return exit_reason(end)
 
     def spawn(self, work: Any) -> None:

@@ -32,6 +32,7 @@ from nictop.changes.wording import (
     WARNING_LABEL,
     ending_text,
     failure_before_rollback,
+    loss_text,
     plan_lines,
     read_text,
     reconnected_text,
@@ -154,7 +155,8 @@ class ChangePage:
             text = sentence(reconnected_text(progress.answer))
             yield from self._marked_lines("dim", f"{text}{self._time(now)}")
         for trouble in progress.troubles:
-            yield from self._marked_lines("warn", trouble)
+            if progress.stage != "disconnected" or trouble != progress.loss:
+                yield from self._marked_lines("warn", trouble)
 
     def _applying(self, now: float) -> Iterator[SpanLine]:
         text = "Applying"
@@ -178,7 +180,8 @@ class ChangePage:
         yield from self._marked_lines("dim", f"{text}{self._time(now)}")
 
     def _disconnected(self, now: float) -> Iterator[SpanLine]:
-        yield from self._marked_lines("warn", f"Connection to {self._job.host} lost; {LOST_TEXT}")
+        loss = sentence(loss_text(self._progress.loss, self._job.host))
+        yield from self._marked_lines("warn", f"{loss}; {LOST_TEXT}")
         decision, deadline = self._progress.decision, self._progress.deadline
         if deadline is not None and now < deadline and decision != "keep":
             yield from self._countdown(now, "at the latest")
