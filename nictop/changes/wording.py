@@ -73,13 +73,14 @@ UNFILLED_TEXT = (
     "is asked for them."
 )
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
-PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS = (
+PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
     ("current", "new"),
     ("previous", "current"),
     ("previous", "new"),
+    ("when planned", "requested"),
 )
-"""Labels of the values before and after: as they are, as they are once applied, and while it is not
-known which are."""
+"""Labels of the values before and after: as they are, as they are once applied, while it is not
+known which are, and of a plan that was not applied: the host may have changed since."""
 
 
 def plan_lines(

@@ -29,6 +29,7 @@ from nictop.changes.wording import (
     LOST_TEXT,
     PLANNED_LABELS,
     UNKNOWN_LABELS,
+    UNUSED_LABELS,
     WARNING_LABEL,
     ending_text,
     failure_before_rollback,
@@ -464,7 +465,9 @@ def _value_labels(progress: ChangeProgress) -> tuple[str, str]:
     """Which of both values is the current one, as far as known."""
     if progress.stage == "applied" and not progress.differences:
         return APPLIED_LABELS
-    if progress.stage in ("preparing", "prepared") or progress.outcome in NOTHING_CHANGED:
+    if progress.outcome in NOTHING_CHANGED:
+        return UNUSED_LABELS
+    if progress.stage in ("preparing", "prepared"):
         return PLANNED_LABELS
     return UNKNOWN_LABELS
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nictop.changes.actions import Action
 from nictop.changes.events import (
+    NOTHING_CHANGED,
     Applied,
     Applying,
     ChangeEnded,
@@ -187,6 +188,9 @@ def test_values_are_called_current_only_while_they_are() -> None:
     for events_until, label in cases:
         text = words(after(*events_until))
         assert re.search(rf"{label} +mtu 1500", text) and re.search(r"new +mtu 9000", text), label
+    for outcome in sorted(NOTHING_CHANGED):  # refused: "the host has changed", to mtu 1450
+        text = words(after(prepared, ChangeEnded(outcome)))
+        assert re.search(r"when planned +mtu 1500", text) and "current" not in text, outcome
     text = words(after(*applied))
     assert re.search(r"previous +mtu 1500\s.*current +mtu 9000", text, re.DOTALL)
 
