@@ -350,6 +350,7 @@ def draw_host(
     if status != "live":
         lines += _lines(host.notice(now, moment.interval), cells, STYLES[status])
     lines += _lines(host_facts_text(host, moment, cells), cells)
+    lines += _lines(reboot_text(host, moment), cells, "warn")
     if snapshot.inventory is None:
         lines += draw_steps(host, now, cells, glyphs=glyphs)
     missing = missing_rights_text(snapshot)
@@ -362,6 +363,17 @@ def draw_host(
         kind, style = trouble_kind(trouble)
         lines += _lines(f"{kind} {text}", cells, style)
     return lines
+
+
+def reboot_text(host: HostSession, moment: DrawTime) -> str:
+    """``rebooted 35 s ago, at 02:27:10: counters and charts begin anew``; "": it was not, as far as
+    it was watched. By the clock of this machine."""
+    reboot, here = host.reboot, moment.here
+    if reboot is None:
+        return ""
+    time = reboot.noticed if reboot.started is None else reboot.started
+    wall = units.local_time_text(here.wall - here.monotonic + time)
+    return f"{reboot.text(here.monotonic)}, at {wall}: counters and charts begin anew"
 
 
 def retried_texts(snapshot: Snapshot) -> list[str]:
