@@ -98,9 +98,9 @@ async def new_events(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
     """Changes of links, reboots, and warnings and critical findings that exist at a step and not at
-    the step before it; the steps are those from the last one up to `since` to the last one up to `until`,
-    and that time itself. Those before which nothing was recorded are left out: there may be years
-    of them."""
+    the step before it; the steps are those from the last one up to `since` to the last one up to
+    `until`, and that time itself. Those before which nothing was recorded are left out: there may
+    be years of them."""
     time = max(recording.begin, _step_time(recording, since))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
     before: frozenset[FindingIdentity] | None = None
