@@ -21,9 +21,9 @@ class Reboot:
     """When its kernel was started; None: not known."""
 
     def text(self, now: float) -> str:
-        """``rebooted 35 s ago``, ``has rebooted (noticed 4 s ago)``"""
+        """``rebooted 35 s ago``, ``has rebooted, noticed 4 s ago``"""
         if self.started is None:
-            return f"has rebooted (noticed {_ago(now - self.noticed)})"
+            return f"has rebooted, noticed {_ago(now - self.noticed)}"
         return f"rebooted {_ago(now - self.started)}"
 
     def is_new(self, now: float) -> bool:

@@ -45,5 +45,5 @@ def test_a_clock_that_does_not_count_from_this_boot_has_no_time_of_it(uptime: fl
 def test_it_is_said_with_its_time_for_a_while() -> None:
     found = Reboot(150.0, 120.0)
     assert found.text(155.0) == "rebooted 35 s ago"
-    assert Reboot(150.0, None).text(155.0) == "has rebooted (noticed 5 s ago)"
+    assert Reboot(150.0, None).text(155.0) == "has rebooted, noticed 5 s ago"
     assert found.is_new(155.0) and not found.is_new(150.0 + NOTICE_SECONDS)

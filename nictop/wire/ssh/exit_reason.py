@@ -272,9 +272,10 @@ class ConnectTime:
         return self.seconds / self.limit
 
 
-def slow_connection_notice(took: ConnectTime) -> str:
-    """``connecting to vm1 took 8 s of at most 15 s, 7 s of it for the SSH handshake: …`` if it was
-    near to the limit; "" otherwise."""
+def slow_connection_notice(took: ConnectTime, host: str) -> str:
+    """``connecting took 8 s of at most 15 s, 7 s of it for the SSH handshake: …`` if it was near to
+    the limit; "" otherwise. `host`: the one about which it is said, by its sanitized name; a jump
+    host is named."""
     known = {stage: took.stages[stage] for stage in SLOW_STAGES if stage in took.stages}
     if not known or took.share < SLOW_SHARE:
         return ""
@@ -282,7 +283,8 @@ def slow_connection_notice(took: ConnectTime) -> str:
     purpose, hint = SLOW_STAGES[slowest]
     share = f"{known[slowest]:.0f} s of it {purpose}"
     limit = f"{took.seconds:.0f} s of at most {took.limit:g} s"
-    return f"connecting to {took.host} took {limit}, {share}: {hint}"
+    name = "" if took.host == host else f" to {took.host}"
+    return f"connecting{name} took {limit}, {share}: {hint}"
 
 
 SHELL_HINT = f"check {START_FILES} (time ssh HOST true), the round trip to the host, and its load"

@@ -352,7 +352,7 @@ class SshSource(ReconnectingSource):
         )
         slowest = self._connection.slowest
         if slowest is not None:
-            probe.tell(slow_connection_notice(slowest))
+            probe.tell(slow_connection_notice(slowest, sanitize(self._target.name)))
         if self._by_namespace:
             probe.tell(NAMESPACE_NOTICE)
         probe.tell(self._fallback)
