@@ -115,11 +115,15 @@ def fields_of(place: NicRef) -> Sequence[Field]:
 
 def _profile_field(place: NicRef) -> Field:
     """A new one only, if the NIC has no profile of its own whose address can be set."""
-    label = "NetworkManager profile"
+    label, both = "NetworkManager profile", (CURRENT, NEW)
+    try:
+        require_sources(place.host, place.link, "networkmanager")
+    except NotKnown:
+        return Field("profile", label, "", None, both)
     if own_profile(place.host, place.link) is None:
         why = f"{clean(place.link.name)} has none of its own"
         return Field("profile", label, why, None, (NEW,))
-    return Field("profile", label, "", None, (CURRENT, NEW))
+    return Field("profile", label, "", None, both)
 
 
 def nic_state(place: NicRef) -> tuple[object, ...]:

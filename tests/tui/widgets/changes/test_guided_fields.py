@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from nictop.changes.actions import Actions, actions_of
 from nictop.errors import NictopError
 from nictop.probe.records.links import Address, DefaultRoute
+from nictop.probe.records.unreadable import NOT_READ_YET, Unreadable
 from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import presets
 from nictop.tui.widgets.changes.guided_fields import (
@@ -114,6 +115,10 @@ def test_the_current_profile_is_offered_only_if_there_is_one() -> None:
     host = HostFacts(replace(PLACE.host.snapshot, inventory=inventory))
     (field,) = [one for one in fields_of(replace(PLACE, host=host)) if one.name == "profile"]
     assert field.choices == (NEW,) and field.example == "ens224 has none of its own"
+    late = replace(inventory, unreadable={"networkmanager": Unreadable("failed", NOT_READ_YET)})
+    unread = HostFacts(replace(PLACE.host.snapshot, inventory=late))
+    (field,) = [one for one in fields_of(replace(PLACE, host=unread)) if one.name == "profile"]
+    assert field.choices == (CURRENT, NEW) and not field.example, "unread is not none"
 
 
 def test_what_is_missing_is_no_mistake_yet() -> None:
