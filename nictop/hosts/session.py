@@ -282,10 +282,6 @@ class HostSession:
         self._publish(item, snapshot)
         return snapshot
 
-    def _note_hello(self, hello: Hello, now: float) -> None:
-        found = reboot_between(self.snapshot.hello, hello, self.received_at, now)
-        self.reboot = found or self.reboot
-
     def _note_pace(self, time: float, now: float) -> None:
         """Whether late readings come at their pace. `time`: of the newest one, on its host."""
         before, self._last_reading = self._last_reading, (time, now)
@@ -296,6 +292,10 @@ class HostSession:
         for step in self.start.steps(now):
             if step.name in START_LIMITS and step.seconds is not None:
                 self.slowness.note(step.seconds, START_LIMITS[step.name])
+
+    def _note_hello(self, hello: Hello, now: float) -> None:
+        found = reboot_between(self.snapshot.hello, hello, self.received_at, now)
+        self.reboot = found or self.reboot
 
     def _process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
         self.retry_at = None if item.retry_in is None else now + item.retry_in
