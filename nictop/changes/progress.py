@@ -68,6 +68,8 @@ class ChangeProgress:
     """Result of a guided set-up after the change; None: none yet, or the job is a fix."""
     troubles: tuple[str, ...] = ()
     """Errors, and why it is rolled back."""
+    loss: str = ""
+    """The one of them that is why the host was lost; "": it was not, or that is not known."""
     answer: str = ""
     """What a host that is connected again answers about the outcome; "": nothing yet."""
     failure: StepFailed | None = None
@@ -157,7 +159,10 @@ class ChangeProgress:
         stage = stages.get(type(event), self.stage)
         deadline = self.deadline if stage == "disconnected" else None
         troubles = _with(self.troubles, event)
-        return replace(self, stage=stage, deadline=deadline, failure=failure, troubles=troubles)
+        loss = event.text if isinstance(event, ConnectionLost) else self.loss
+        return replace(
+            self, stage=stage, deadline=deadline, failure=failure, troubles=troubles, loss=loss
+        )
 
 
 def _with_failure(known: StepFailed | None, event: StepFailed) -> StepFailed:

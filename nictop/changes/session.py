@@ -43,7 +43,7 @@ from nictop.changes.inbox import ChangeInbox, ChangeItem, Decision
 from nictop.changes.job import ChangeSpec
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.recovery import LostChange, is_disconnected, wait_for_outcome
-from nictop.changes.wording import NOT_VERIFIED
+from nictop.changes.wording import NO_RESULT_TEXT, NOT_VERIFIED
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.probe.light_dataclasses import replace
@@ -234,7 +234,7 @@ class ChangeSession:
                 yield ChangeEnded("failed", self._error)
                 return
             if item is None:
-                lost_text = "no reply from the host about the result"
+                lost_text = NO_RESULT_TEXT
             elif is_disconnected(item):
                 lost_text = item.message
             else:

@@ -61,6 +61,8 @@ KEPT_STATES: tuple[State, ...] = ("kept", "overridden")
 """The host does not roll back."""
 NOT_VERIFIED = "not verified"
 """Begins the text of a change that was kept without that."""
+NO_RESULT_TEXT = "no reply from the host about the result"
+"""Of a host that may be connected."""
 LOST_TEXT = "the host should roll back what was not confirmed"
 """What is known of a change whose host is lost."""
 LABEL_INDENT, LABEL_CELLS = "     ", 13
@@ -71,13 +73,14 @@ UNFILLED_TEXT = (
     "is asked for them."
 )
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
-PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS = (
+PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
     ("current", "new"),
     ("previous", "current"),
     ("previous", "new"),
+    ("when planned", "requested"),
 )
-"""Labels of the values before and after: as they are, as they are once applied, and while it is not
-known which are."""
+"""Labels of the values before and after: as they are, as they are once applied, while it is not
+known which are, and of a plan that was not applied: the host may have changed since."""
 
 
 def plan_lines(
@@ -176,6 +179,16 @@ def event_text(event: Event, now: float) -> str:
     return EVENT_TEXTS[type(event)](event)
 
 
+def loss_text(cause: str, host: str = "") -> str:
+    """``connection to vm1 lost: no answer``, or what `cause` says if it says that itself."""
+    cause = clean(cause)
+    if cause == NO_RESULT_TEXT or "connection" in cause.partition(";")[0]:
+        return cause
+    name = f" to {clean(host)}" if host else ""
+    details = f": {cause}" if cause else ""
+    return f"connection{name} lost{details}"
+
+
 def reconnected_text(answer: str) -> str:
     """`answer`: what the host has said about the outcome; "": nothing yet."""
     text = "connected again; asking whether it was rolled back"
@@ -221,7 +234,7 @@ EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     ReadBack: lambda event: "host still reachable",
     Undoing: _undoing_text,
     StepFailed: failure_text,
-    ConnectionLost: lambda event: f"connection lost: {clean(event.text)}; {LOST_TEXT}",
+    ConnectionLost: lambda event: f"{loss_text(event.text)}; {LOST_TEXT}",
     Reconnected: lambda event: reconnected_text(clean(event.text)),
     GoalCheck: _goal_text,
     RuleVerdict: _verdict_text,

@@ -29,6 +29,26 @@ readings."""
 MIN_WATCH_SECONDS, MAX_WATCH_SECONDS = 1.0, 60.0
 """How long the rates of a host are observed before they are printed."""
 
+OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "--nic": ("--client-nic",),
+    "--client-nic": ("--nic",),
+    "--peer-nic": ("--server-nic",),
+    "--server-nic": ("--peer-nic",),
+    "--address": ("--client-address",),
+    "--client-address": ("--address",),
+    "--peer-address": ("--server-address",),
+    "--server-address": ("--peer-address",),
+    "ip": ("address",),
+    "addr": ("address",),
+    "channels": ("queues",),
+    "sriov": ("vfs",),
+    "vf": ("vfs",),
+    "irq": ("irq-affinity",),
+    "affinity": ("irq-affinity",),
+    "identify": ("led",),
+}
+"""A word of another command, or of ip(8) and ethtool(8) → what it is called where that is not
+known."""
 NEAR_OPTION = 0.8
 """Likeness (`difflib`) of an option and the one that was meant."""
 
@@ -141,7 +161,21 @@ class _Parser(argparse.ArgumentParser):
         if not option.startswith("--"):
             return ""
         near = get_close_matches(option, self._option_string_actions, n=1, cutoff=NEAR_OPTION)
-        return f" (did you mean {near[0]}?)" if near else f" (options: {self.prog} --help)"
+        here = [name for name in OTHER_NAMES.get(option, ()) if name in self._option_string_actions]
+        for name in (*here, *near):
+            return f" (did you mean {name}?)"
+        return f" (options: {self.prog} --help)"
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raises ArgumentError; with the word that is meant, if it has another name elsewhere."""
+        choices = action.choices or ()
+        others = OTHER_NAMES.get(value, ()) if isinstance(value, str) else ()
+        for name in others:
+            if value not in choices and name in choices:
+                raise argparse.ArgumentError(
+                    action, f"invalid choice: {value!r} (did you mean {name}?)"
+                )
+        super()._check_value(action, value)
 
 
 def _first_word(arguments: Sequence[str]) -> str | None:

@@ -20,6 +20,7 @@ from nictop.hosts.brief_reason import brief_reasons
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps, StepName
 from nictop.model.history import History
+from nictop.model.reboot import Reboot, reboot_between
 from nictop.model.snapshot import (
     SILENT_AFTER_SECONDS,
     Snapshot,
@@ -38,7 +39,7 @@ from nictop.model.time_axis import LocalClock, axis_time
 from nictop.model.window import RatesWindow
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
-from nictop.probe.records import Clock, Line, Request
+from nictop.probe.records import Clock, Hello, Line, Request
 from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.errors import internal_error_text
 from nictop.wire.slowness import Slowness
@@ -128,6 +129,8 @@ class HostSession:
         self.reason = ""
         """Why it is not live, and what to do next; stays during the next attempts, until it is
         live."""
+        self.reboot: Reboot | None = None
+        """The newest one since it is watched; None: none is known."""
         self.overloaded = False
         """It sends more than is processed."""
         self.slowness = Slowness()
@@ -185,7 +188,7 @@ class HostSession:
         failed = SourceState("failed", reason)
         self.reason, self.retry_at = reason, None
         self.snapshot = with_state(self.snapshot, "failed", reason)
-        self.start.process_state(failed, self.snapshot, self._clock())
+        self.start.process_state(failed, self._clock())
         self._publish(failed, self.snapshot)
         return self.snapshot
 
@@ -256,6 +259,8 @@ class HostSession:
             self._process_state(item, snapshot, now)
         else:
             snapshot = advance(self.snapshot, item)
+            if item.hello is not None:
+                self._note_hello(item.hello, now)
             self.received_at, self.retry_at = now, None
             if item.counters is not None:
                 self.counted_at = now
@@ -263,7 +268,7 @@ class HostSession:
                 self._note_pace(item.counters.time, now)
             if item.trouble is not None and item.trouble.about == "inventory":
                 self.start.process_stopped(now)
-            self.start.process_line(snapshot, now)
+            self.start.process_line(item, snapshot, now)
             if item.inventory is not None:
                 self._note_start(now)
         if snapshot.state == "live":
@@ -305,6 +310,10 @@ class HostSession:
             if step.name in START_LIMITS and step.seconds is not None:
                 self.slowness.note(step.seconds, START_LIMITS[step.name])
 
+    def _note_hello(self, hello: Hello, now: float) -> None:
+        found = reboot_between(self.snapshot.hello, hello, self.received_at, now)
+        self.reboot = found or self.reboot
+
     def _process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
         self.retry_at = None if item.retry_in is None else now + item.retry_in
         self.reason = item.message or self.reason
@@ -312,7 +321,7 @@ class HostSession:
             self._is_silent = item.silent
         if item.state == "live" and item.stage is not None:
             self.received_at = now  # it has said how much of the probe it has
-        self.start.process_state(item, snapshot, now)
+        self.start.process_state(item, now)
         if item.overloaded is not None:
             self.overloaded = item.overloaded
 
@@ -501,13 +510,21 @@ class HostSession:
             return self.old_text(now)
         return self.age_text(now, interval)
 
+    def _reboot_notice(self, now: float) -> str:
+        """For some time after it was noticed."""
+        if self.reboot is None or not self.reboot.is_new(now):
+            return ""
+        return self.reboot.text(now)
+
     def notice(self, now: float, interval: float, *, named: bool = False) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old
-        the values are; for a live one the newest error of its probe, or that it was changed since
-        it was read (`named`: with the name of the host). "" if there is none of these."""
+        the values are; for a live one that it has rebooted, the newest error of its probe, or that
+        it was changed since it was read (`named`: with the name of the host). "" if there is none
+        of these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
-            text = self.snapshot.message or reading_notice(self.snapshot)
+            newest = self.snapshot.message or reading_notice(self.snapshot)
+            text = " · ".join(filter(None, (self._reboot_notice(now), newest)))
             return f"{self.name}: {text}" if text and named else text
         if status == "overloaded":
             return OVERLOADED_MESSAGE

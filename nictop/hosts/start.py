@@ -12,6 +12,7 @@ from typing import Literal
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.records import Inventory, Line
 from nictop.wire.source import ConnectionStage, SourceState
 
 StepState = Literal["done", "active", "failed", "waiting"]
@@ -83,7 +84,7 @@ class StartSteps:
         """It was tried to reach it."""
         return bool(self._begun)
 
-    def process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
+    def process_state(self, item: SourceState, now: float) -> None:
         """A new state of the connection."""
         if item.state == "connecting":
             self._process_connecting(item, now)
@@ -93,7 +94,8 @@ class StartSteps:
         elif item.stage is not None:  # its hello has come, the rest of the probe is on its way
             self._begin(item.stage, now, item.target)
         else:
-            self.process_line(snapshot, now)
+            self.attempt = 0
+            self._begin_links(now)
 
     def _process_connecting(self, item: SourceState, now: float) -> None:
         """Another attempt, or a stage of it."""
@@ -105,19 +107,40 @@ class StartSteps:
         if self._names is PROBE_STEPS:
             self._begin("probe", now)
 
-    def process_line(self, snapshot: Snapshot, now: float) -> None:
-        """A line was received; `snapshot` is the one after it."""
+    def process_line(self, line: Line, snapshot: Snapshot, now: float) -> None:
+        """A line was received; `snapshot` is the one after it. What it has of an attempt before is
+        not what this one has read."""
+        if line.hello is not None and snapshot.inventory is None and self._has_part:
+            self._forget_inventory()  # another boot of the host
         if self._is_over or snapshot.state != "live":
             return
         self.attempt = 0
-        inventory = snapshot.inventory
-        if inventory is None:
-            self._begin("links", now)
-        elif inventory.pending:
-            self._begin("inventory", now, _unread_part(inventory.pending))
+        if line.inventory is None:
+            self._begin_links(now)
         else:
-            self._end(now)
-            self._is_over = True
+            self._process_inventory(line.inventory, now)
+
+    def _process_inventory(self, inventory: Inventory, now: float) -> None:
+        if inventory.pending:
+            self._begin("inventory", now, _unread_part(inventory.pending))
+            return
+        self._end(now)
+        self._is_over = True
+
+    def _forget_inventory(self) -> None:
+        """What was read is not that of this host any more."""
+        self._is_over = False
+        self._begun = [step for step in self._begun if step.name not in INVENTORY_STEPS]
+
+    @property
+    def _has_part(self) -> bool:
+        """A part of the inventory has been read, or all of it."""
+        return self._is_over or (bool(self._begun) and self._begun[-1].name == "inventory")
+
+    def _begin_links(self, now: float) -> None:
+        """Unless they have been read already."""
+        if not self._has_part:
+            self._begin("links", now)
 
     def process_stopped(self, now: float) -> None:
         """An inventory was stopped before it was complete: the probe begins with another one, and
@@ -149,15 +172,23 @@ class StartSteps:
     # -------------------------------------------------------------------------------- what is shown
 
     def steps(self, now: float) -> Sequence[StartStep]:
-        """All steps in their order."""
+        """Those that are done, and those to come, in their order."""
         begun = {step.name: step for step in self._begun}
         reached = -1
         if self._begun:
             reached = self._names.index(self._begun[-1].name)
-        return [
-            self._step(name, begun.get(name), self._state(place, reached), now)
-            for place, name in enumerate(self._names)
-        ]
+        steps = []
+        for place, name in enumerate(self._names):
+            state = self._state(place, reached)
+            if state != "done" or name in begun or self._is_implied(name):
+                steps.append(self._step(name, begun.get(name), state, now))
+        return steps
+
+    @staticmethod
+    def _is_implied(name: StepName) -> bool:
+        """It is done if one after it is, also where it was not seen to begin. Others were not
+        needed (a ProxyCommand resolves the name), or they are not in the recording."""
+        return name in PROBE_STEPS
 
     @staticmethod
     def _step(name: StepName, begun: _Begun | None, state: StepState, now: float) -> StartStep:

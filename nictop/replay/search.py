@@ -1,5 +1,5 @@
-"""The next or previous event in a recording: a new finding, a link that changed, or the start of a
-traffic run.
+"""The next or previous event in a recording: a new finding, a link that changed, a host that was
+rebooted, or the start of a traffic run.
 
 The rules are evaluated every `STEP_SECONDS` of the recording, and at its end; each step costs one
 diagnosis, and the search may be cancelled between two steps. What came and went between two of them
@@ -97,10 +97,10 @@ def _runs(recording: Recording) -> list[RecordingEvent]:
 async def new_events(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
-    """Changes of links, and warnings and critical findings that exist at a step and not at the step
-    before it; the steps are those from the last one up to `since` to the last one up to `until`,
-    and that time itself. Those before which nothing was recorded are left out: there may be years
-    of them."""
+    """Changes of links, reboots, and warnings and critical findings that exist at a step and not at
+    the step before it; the steps are those from the last one up to `since` to the last one up to
+    `until`, and that time itself. Those before which nothing was recorded are left out: there may
+    be years of them."""
     time = max(recording.begin, _step_time(recording, since))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
     before: frozenset[FindingIdentity] | None = None
@@ -187,7 +187,7 @@ class _RecordedHost:
         self._next: RecordedItem | None = None
         self._used, self._cpu = 0.0, 0.0
         self.changes: list[RecordingEvent] = []
-        """Of its links, since they were taken."""
+        """Of it and its links, since they were taken."""
 
     @property
     def next_time(self) -> float:
@@ -210,8 +210,11 @@ class _RecordedHost:
                 return
             self._next = None
             self._note_change(recorded)
+            rebooted = self.session.reboot
             if recorded.received is not None:
                 self.session.process(recorded.received, recorded.time)
+            if self.session.reboot is not rebooted:
+                self.changes.append(RecordingEvent(recorded.time, f"{clean(self._name)}: rebooted"))
 
     def _note_change(self, recorded: RecordedItem) -> None:
         change = recorded.item.link_change if isinstance(recorded.item, Line) else None

@@ -49,6 +49,15 @@ def internal_error_text(error: BaseException) -> str:
     return f"internal error: {type(error).__name__}: {sanitize(str(error))}"
 
 
+def connection_lost(host: str, error: Exception | None) -> TransientError:
+    """The connection to `host` (sanitized) has ended; `error` is the cause, unless it only repeats
+    that."""
+    cause = "" if error is None else sanitize(str(error))
+    if cause.lower() in ("", "connection lost"):
+        return TransientError(f"connection to {host} lost")
+    return TransientError(f"connection to {host} lost: {cause}")
+
+
 def last_line(text: str) -> str:
     """The last line that is not empty: most programs write the reason of their failure there."""
     for line in reversed(text.splitlines()[-50:]):

@@ -21,7 +21,7 @@ from nictop.changes.events import (
     StepFailed,
     Undoing,
 )
-from nictop.changes.wording import event_text, plan_lines
+from nictop.changes.wording import NO_RESULT_TEXT, event_text, loss_text, plan_lines
 from nictop.model.text.terminal import width
 from nictop.probe.records import PlannedAction
 from tests.changes.carrying import PLANNED
@@ -88,6 +88,26 @@ def test_any_plan_is_clean(seed: int, cells: int) -> None:
 def test_events(event: Event, said: str) -> None:
     words = event_text(event, 100.0)
     assert said in words and words.isprintable() and bool(words) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        ("connection to vm1 lost: reset by peer", "connection to vm1 lost: reset by peer"),
+        ("connection to vm1 lost", "connection to vm1 lost"),
+        ("vm1 closed the connection; sshd may", "vm1 closed the connection; sshd may"),
+        (
+            "no more data from vm1 for 20 s",
+            "connection to vm1 lost: no more data from vm1 for 20 s",
+        ),
+        ("", "connection to vm1 lost"),
+        (NO_RESULT_TEXT, NO_RESULT_TEXT),
+    ],
+)
+def test_a_loss_is_said_once(cause: str, said: str) -> None:
+    """``connection lost: connection to vm1 lost: Connection lost`` was said of one."""
+    assert loss_text(cause, "vm1") == said
+    assert event_text(ConnectionLost(cause), 0.0).count("lost") <= 1
 
 
 def test_changes_load_no_screen() -> None:

@@ -130,6 +130,29 @@ def test_options_may_be_between_arguments(line: str, values: dict[str, object]) 
             "nictop traffic: error: unrecognized arguments: --seconds 3 "
             "(options: nictop traffic --help)",
         ),
+        (
+            "path vm1 vm2 --client-nic ens224",
+            "nictop path: error: unrecognized arguments: --client-nic ens224 (did you mean --nic?)",
+        ),
+        (
+            "path vm1 vm2 --server-nic=ens224",
+            "nictop path: error: unrecognized arguments: --server-nic=ens224 "
+            "(did you mean --peer-nic?)",
+        ),
+        (
+            "traffic vm1 vm2 --nic ens224",
+            "nictop traffic: error: unrecognized arguments: --nic ens224 "
+            "(did you mean --client-nic?)",
+        ),
+        (
+            "traffic vm1 vm2 --peer-address 192.0.2.1",
+            "nictop traffic: error: unrecognized arguments: --peer-address 192.0.2.1 "
+            "(did you mean --server-address?)",
+        ),
+        (
+            "setup vm1 ip ens224 --dhcp",
+            "nictop setup: error: argument JOB: invalid choice: 'ip' (did you mean address?)",
+        ),
         ("fix vm1 RULE ens224 ens225", "nictop fix: error: unrecognized arguments: ens225"),
         ("fix vm1 --dry-run", "nictop fix: error: the following arguments are required: RULE"),
     ],

@@ -133,7 +133,7 @@ def test_without_a_connection_there_are_the_steps_of_the_probe(address: str) -> 
     assert [step.name for step in one.start.steps(2.0)] == ["probe", "links", "inventory"]
     if address == RECORDED:
         one.process(stage("login", "root"), 2.0)
-        assert [step.name for step in one.start.steps(2.0)][3] == "login"
+        assert one.start.steps(2.0)[0].name == "login"
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
@@ -220,3 +220,75 @@ def test_an_error_of_something_else_does_not_begin_a_step_again() -> None:
         one.process(item, 1.0)
     one.process(Line(trouble=Trouble(2.0, "not enough memory")), 5.0)
     assert one.start.active_text(9.0) == "reading inventory, 8 s"
+
+
+def another_hello(**changes: object) -> Line:
+    said = hello().hello
+    assert said is not None
+    return Line(hello=replace(said, **changes))  # type: ignore[arg-type]
+
+
+REBOOTED = another_hello(boot_id="another", monotonic=5.0)
+RESTARTED = another_hello(monotonic=9.0)
+
+
+def read_host() -> HostSession:
+    """A host that was read and then lost, and is connected to again."""
+    one = session()
+    for item in (SourceState("connecting"), stage("probe"), SourceState("live"), hello(), KNOWN):
+        one.process(item, 1.0)
+    for item in (SourceState("lost", "gone", 1.0), SourceState("connecting"), stage("probe")):
+        one.process(item, 10.0)
+    return one
+
+
+@pytest.mark.parametrize("greeting", [REBOOTED, RESTARTED], ids=["reboot", "same boot"])
+def test_what_was_read_before_the_connection_was_lost_is_not_done(greeting: Line) -> None:
+    """✓ read the inventory, beside an empty list of interfaces: it was that of the boot before."""
+    one = read_host()
+    assert steps(one, 11.0)[-3:] == [
+        ("probe", "active", 1.0),
+        ("links", "waiting", None),
+        ("inventory", "waiting", None),
+    ]
+    for now, item in ((12.0, SourceState("live")), (12.0, greeting), (13.0, counters(9.0, {}))):
+        one.process(item, now)
+    assert steps(one, 14.0)[-2:] == [("links", "active", 2.0), ("inventory", "waiting", None)]
+    one.process(part("networkd"), 15.0)
+    assert steps(one, 16.0)[-2:] == [("links", "done", 3.0), ("inventory", "active", 1.0)]
+    one.process(KNOWN, 17.0)
+    assert {state for _, state, _ in steps(one, 18.0)} == {"done"}
+
+
+def test_a_host_that_says_hello_again_after_a_reboot_is_read_again() -> None:
+    """A recording need not have the loss between the two."""
+    one = session(RECORDED)
+    for item in (SourceState("live"), hello(), KNOWN, REBOOTED):
+        one.process(item, 1.0)
+    assert steps(one, 3.0)[1:] == [("links", "active", 2.0), ("inventory", "waiting", None)]
+    one.process(part("networkd"), 4.0)
+    one.process(hello(), 5.0)  # another one, in the middle of the inventory
+    assert steps(one, 6.0)[1:] == [("links", "active", 1.0), ("inventory", "waiting", None)]
+
+
+def test_a_host_that_was_lost_in_the_middle_of_a_step_has_done_none_of_it() -> None:
+    one = session()
+    for item in (SourceState("connecting"), stage("probe"), SourceState("live"), hello()):
+        one.process(item, 1.0)
+    one.process(part("networkd"), 2.0)
+    one.process(SourceState("lost", "gone", 1.0), 4.0)
+    assert steps(one, 9.0) == [
+        ("probe", "done", 0.0),
+        ("links", "done", 1.0),
+        ("inventory", "failed", 2.0),
+    ]
+    one.process(SourceState("connecting"), 10.0)
+    assert {state for _, state, _ in steps(one, 11.0)} == {"waiting"}
+
+
+def test_a_step_that_was_not_needed_is_not_done() -> None:
+    """A ProxyCommand is given the name of the host: nothing was resolved here."""
+    one = session()
+    for item in (SourceState("connecting"), stage("connect"), stage("host_key")):
+        one.process(item, 1.0)
+    assert [name for name, *_ in steps(one, 2.0)][:2] == ["connect", "host_key"]

@@ -119,3 +119,26 @@ async def test_it_says_how_far_it_is_and_can_be_ended(path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await search
         assert items == sorted(items) and items[-1] < 1201.0
+
+
+@pytest.fixture
+def rebooting(tmp_path: Path) -> Path:
+    items = told_of("vm1", -1.0)
+    said = next(line.hello for _, line, _ in items if isinstance(line, Line) and line.hello)
+    another = replace(said, boot_id="another", monotonic=20.0)
+    items += [
+        ("vm1", SourceState("lost", "no more data", 1.0), 1100.3),
+        ("vm1", SourceState("live"), 1140.4),
+        ("vm1", Line(hello=another), 1140.4),
+    ]
+    made = tmp_path / "c.nictop"
+    write_recording(made, sorted(items, key=lambda item: item[2]))
+    return made
+
+
+async def test_a_reboot_is_found_at_the_time_of_its_first_line(rebooting: Path) -> None:
+    """It is derived from the boot id: recordings from before have it, too."""
+    with Recording.open(str(rebooting)) as recording:
+        found = await event_after(recording, recording.begin, not_told)
+        assert found is not None and (found.time, found.sentence) == (1140.4, "vm1: rebooted")
+        assert await event_after(recording, found.time, not_told) is None

@@ -142,12 +142,11 @@ def _print_unit(options: argparse.Namespace, keep: Keep | None) -> int:
 class _HostProgress:
     """What one host has sent so far. Times are seconds of the clock of the event loop."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         from nictop.hosts.start import StartSteps
-        from nictop.model.snapshot import Snapshot
 
         self.state = "connecting"
-        self._start, self._nothing = StartSteps(is_remote=True), Snapshot(name, "connecting", "")
+        self._start = StartSteps(is_remote=True)
         self.reason = ""
         """Why it is not live."""
         self.first_counters: float | None = None
@@ -160,7 +159,7 @@ class _HostProgress:
         if not isinstance(item, Line):
             self.state = item.state
             if item.state != "live":
-                self._start.process_state(item, self._nothing, now)
+                self._start.process_state(item, now)
             if item.state in ("lost", "failed"):
                 self.reason, self._was_lost = item.message, True
             return
@@ -194,7 +193,7 @@ class _RecordingRun:
 
     def __init__(self, recorder: Recorder, sources: list[Source]) -> None:
         self._recorder, self._sources = recorder, sources
-        self._hosts = {source.name: _HostProgress(source.name) for source in sources}
+        self._hosts = {source.name: _HostProgress() for source in sources}
         self._stop = asyncio.Event()
         self._progress = ProgressLine()
 

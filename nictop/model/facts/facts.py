@@ -50,6 +50,7 @@ from nictop.model.text.words import (
     is_virtual,
     on_off,
     state_text,
+    trouble_kind,
     warn_if,
 )
 from nictop.probe.kernel.patterns import pattern
@@ -182,9 +183,9 @@ def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     if snapshot.hello is not None:
         facts += _probe_facts(snapshot.hello, snapshot, platform)
     facts += _failure_facts(snapshot, platform)
-    facts += [
-        Fact("Error", trouble_text(snapshot, trouble), "warn") for trouble in snapshot.troubles
-    ]
+    for trouble in snapshot.troubles:
+        kind, tone = trouble_kind(trouble)
+        facts.append(Fact(kind.capitalize(), trouble_text(snapshot, trouble), tone))
     machines = machine_section(snapshot) if is_esxi(platform) else ()
     return (
         *section("Host", facts),

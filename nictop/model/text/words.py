@@ -21,6 +21,7 @@ from nictop.probe.records import (
     LinkSettings,
     PciFunction,
     Platform,
+    Trouble,
     Unreadable,
 )
 from nictop.probe.records.unreadable import NOT_RECORDED
@@ -274,3 +275,10 @@ def driver_name(link: Link, pci: PciFunction | None = None) -> str | None:
     if pci is None:
         return None
     return pci.driver
+
+
+def trouble_kind(trouble: Trouble) -> tuple[str, Tone]:
+    """The word before its sentence."""
+    if trouble.is_notice:
+        return "note", "dim"
+    return "error", "warn"

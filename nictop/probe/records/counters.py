@@ -259,13 +259,16 @@ class LinkChange:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Something the probe could not do, as a sentence. The probe continues."""
+    """Something the probe could not do, or what is to be known about its start, as a sentence. The
+    probe continues."""
 
     time: float
     message: str
     about: Literal["", "inventory"] = ""
     """inventory: it holds until one is complete that was begun later. "": it is not known when it
     is over."""
+    is_notice: bool = False
+    """Nothing has failed: it says how the host was reached."""
 
 
 EventSource = Literal[

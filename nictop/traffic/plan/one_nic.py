@@ -95,16 +95,38 @@ def measured_nic(
     links = list(snapshots[host].links.values())
     if nic:
         return MeasuredNic(_endpoint(host, _named(host, nic, links, option)))
-    usable = [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
+    usable = _usable(snapshots[host])
     if len(usable) == 1:
         return MeasuredNic(_endpoint(host, usable[0]))
     default = _of_default_route(usable)
     if default is not None:
         note = f"NIC {clean(default.name)} of the default route is measured; {option} for another"
         return MeasuredNic(_endpoint(host, default), note)
-    names = first_names([clean(link.name) for link in usable]) if usable else "none has a carrier"
+    if snapshots[host].inventory is None:
+        names = "they are not read yet"
+    elif usable:
+        names = first_names([clean(link.name) for link in usable])
+    else:
+        names = "none has a carrier"
     note = f"no NIC is chosen ({names}): {option} for its rate, packets and queues"
     return MeasuredNic(Endpoint(host, None, ""), note)
+
+
+def automatic_nic_text(snapshot: Snapshot) -> str:
+    """Which NIC of a host is measured if none is chosen: ``ens192``, ``no default route``."""
+    if snapshot.inventory is None:
+        return "NICs are not read yet"
+    chosen = measured_nic(snapshot.host, "", {snapshot.host: snapshot}).endpoint.ifindex
+    if chosen is not None:
+        return f"automatic: {clean(snapshot.links[chosen].name)}"
+    if _usable(snapshot):
+        return "no default route: choose one"
+    return "none has a carrier: choose one"
+
+
+def _usable(snapshot: Snapshot) -> list[Link]:
+    links = snapshot.links.values()
+    return [link for link in links if link.carrier and not link.flags & IFF_LOOPBACK]
 
 
 def _named(host: str, name: str, links: list[Link], option: str) -> Link:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from nictop.errors import HostUnreachable
 from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.channel import STDERR_DATATYPE
-from nictop.wire.errors import TransientError, last_line, sanitize
+from nictop.wire.errors import TransientError, connection_lost, last_line, sanitize
 from nictop.wire.inbox import Inbox
 from nictop.wire.ssh.channel import open_channel
 from nictop.wire.ssh.receive_limit import receive_limit
@@ -214,8 +214,7 @@ class EsxiShell:
         if isinstance(error, HostUnreachable):
             self._lose(error)
             return
-        reason = f": {sanitize(str(error))}" if error is not None else ""
-        self._lose(TransientError(f"connection to {self._host} lost{reason}"))
+        self._lose(connection_lost(self._host, error))
 
     def _lose(self, error: HostUnreachable) -> None:
         self._lost = self._lost or error

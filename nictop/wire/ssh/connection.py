@@ -26,6 +26,7 @@ from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Que
 from nictop.wire.ssh.channel import SshCarrier, check_packet_size
 from nictop.wire.ssh.config.local_user import local_user
 from nictop.wire.ssh.config.settings import GROUP_EXCHANGE, SshSettings, read_settings
+from nictop.wire.ssh.exit_reason import AUTHENTICATION_HINT, ConnectTime
 from nictop.wire.ssh.host_keys import (
     DEFAULT_PORT,
     HostKeys,
@@ -72,6 +73,9 @@ COMPRESSION_ALGORITHMS = ("none",)
 MAX_HANDSHAKES = 2
 """SSH connections that are opened at the same time: each takes about 20 ms of cryptography, during
 which keyboard input is not handled."""
+LONGEST_COUNTED_SECONDS = 1.0
+"""Of the time between two looks at a connection that is being opened: this machine may have slept
+between them."""
 HANDSHAKE_SLOT_SECONDS = 0.5
 """Longest time for which a connection that is being opened delays others."""
 
@@ -110,8 +114,8 @@ class Connection:
         self.tunnels: list[ProcessTunnel] = []
         """By which hops are reached that the hop before does not reach by itself."""
         self._local = local
-        self.seconds = 0.0
-        """How long the slowest hop took, without the time in which the user was asked something."""
+        self.slowest: ConnectTime | None = None
+        """Of the hops, the one that took most of its time limit."""
 
     @property
     def ssh(self) -> asyncssh.SSHClientConnection:
@@ -128,6 +132,11 @@ class Connection:
             return SshCarrier(self.ssh)
         assert self._local is not None
         return self._local
+
+    def note_time(self, took: ConnectTime) -> None:
+        """A hop was reached."""
+        if self.slowest is None or took.share > self.slowest.share:
+            self.slowest = took
 
     async def close(self, timeout: float = 0.5) -> None:
         """Close the last hop first. A hop that does not acknowledge within `timeout` seconds is
@@ -260,6 +269,10 @@ class _Hop:
         self._connection, self._report_stage, self._budget = connection, report, budget
         self._stage: ConnectionStage = "resolve"
         self._stage_target = target.host
+        self._spent: dict[ConnectionStage, float] = {}
+        """Stage → its seconds in this attempt, without those in which the user is asked."""
+        self._counted_at = 0.0
+        """The time of the event loop up to which they are counted."""
 
     async def open(self, depth: int = 0) -> None:
         target = self._target
@@ -436,28 +449,35 @@ class _Hop:
             raise
 
     def _report(self, stage: ConnectionStage, target: str) -> None:
+        self._count_time()
         self._stage, self._stage_target = stage, target
         self._report_stage(stage, sanitize(target))
+
+    def _count_time(self) -> None:
+        """Until now, for the stage that is on."""
+        now = asyncio.get_running_loop().time()
+        if not self._credentials.open_questions:
+            passed = min(now - self._counted_at, LONGEST_COUNTED_SECONDS)
+            self._spent[self._stage] = self._spent.get(self._stage, 0.0) + passed
+        self._counted_at = now
 
     async def _with_time_limit(
         self, work: asyncio.Future[asyncssh.SSHClientConnection]
     ) -> asyncssh.SSHClientConnection:
         """The result of `work`. Raises TransientError when the limit is over; the time in which the
         user is asked does not count."""
-        clock = asyncio.get_running_loop().time
-        spent, seen = 0.0, clock()
+        self._spent, self._counted_at = {}, asyncio.get_running_loop().time()
         is_taken = False
         try:
             while not work.done():
-                await asyncio.wait({work}, timeout=min(1.0, self._timeout / 4))
-                now = clock()
-                if not self._credentials.open_questions:
-                    spent += min(now - seen, 1.0)
-                seen = now
-                if spent >= self._timeout and not work.done():
+                longest = min(LONGEST_COUNTED_SECONDS, self._timeout / 4)
+                await asyncio.wait({work}, timeout=longest)
+                self._count_time()
+                if sum(self._spent.values()) >= self._timeout and not work.done():
                     raise self._too_late()
             is_taken = True
-            self._connection.seconds = max(self._connection.seconds, spent)
+            name = sanitize(self._target.name)
+            self._connection.note_time(ConnectTime(name, dict(self._spent), self._timeout))
             return work.result()
         finally:
             if not work.done():
@@ -482,11 +502,12 @@ class _Hop:
                 f"{name}: no answer from {target} {limit}",
                 "check that the host is up, its address, and firewalls",
             )
-        unfinished = "handshake" if self._stage == "host_key" else "login"
-        return TransientError(
-            f"{name}: SSH {unfinished} not completed {limit}",
-            "the host may be overloaded, or the port is not that of sshd",
-        )
+        if self._stage == "host_key":
+            return TransientError(
+                f"{name}: SSH handshake not completed {limit}",
+                "the host may be overloaded, or the port is not that of sshd",
+            )
+        return TransientError(f"{name}: SSH login not completed {limit}", AUTHENTICATION_HINT)
 
     def _library_options(self, settings: SshSettings) -> dict[str, Any]:
         """Arguments of asyncssh.connect for the settings; it reads no configuration itself."""

@@ -8,6 +8,7 @@ the marker of Python (it was the probe).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from nictop.errors import HostUnreachable
@@ -15,6 +16,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.errors import PermanentError, TransientError
 from nictop.wire.guests.levels import Level
 from nictop.wire.guests.reasons import unreached_reason
+from nictop.wire.source import ConnectionStage
 from nictop.wire.ssh.bootstrap_command import INPUT_LOST_STATUS, NOT_A_SHELL_STATUS
 
 Reached = Literal["nothing", "shell", "python"]
@@ -235,7 +237,56 @@ def slow_notice(what: str, seconds: float, limit: float, hint: str) -> str:
 
 SLOW_SHARE = 0.5
 """Share of a time limit from which on it is reported."""
-LOGIN_HINT = "check the round trip to it, its load, and DNS and PAM of its sshd (UseDNS)"
+AUTHENTICATION_HINT = "check DNS and PAM of its sshd (UseDNS), and its load"
+SLOW_STAGES: dict[ConnectionStage, tuple[str, str]] = {
+    "resolve": ("to resolve its name", "check DNS here (/etc/resolv.conf)"),
+    "connect": ("to reach its port", "check the network to it, for lost packets too"),
+    "host_key": (
+        "for the SSH handshake",
+        "it is busy or still starting, has a slow CPU, or the round trip to it is long",
+    ),
+    "login": ("to log in", AUTHENTICATION_HINT),
+}
+"""Stage of a connection → what the time was needed for, and what to do. sshd asks DNS and PAM after
+the handshake (OpenSSH: allowed_user() in auth.c, input_userauth_request() in auth2.c)."""
+
+
+@dataclass(frozen=True)
+class ConnectTime:
+    """How long it took to log in to a host, without the time in which the user was asked."""
+
+    host: str
+    """Its name, sanitized."""
+    stages: Mapping[ConnectionStage, float]
+    """Seconds of each."""
+    limit: float
+    """Seconds that it may take."""
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.stages.values())
+
+    @property
+    def share(self) -> float:
+        """Of the time limit."""
+        return self.seconds / self.limit
+
+
+def slow_connection_notice(took: ConnectTime, host: str) -> str:
+    """``connecting took 8 s of at most 15 s, 7 s of it for the SSH handshake: …`` if it was near to
+    the limit; "" otherwise. `host`: the one about which it is said, by its sanitized name; a jump
+    host is named."""
+    known = {stage: took.stages[stage] for stage in SLOW_STAGES if stage in took.stages}
+    if not known or took.share < SLOW_SHARE:
+        return ""
+    slowest = max(known, key=lambda stage: known[stage])
+    purpose, hint = SLOW_STAGES[slowest]
+    share = f"{known[slowest]:.0f} s of it {purpose}"
+    limit = f"{took.seconds:.0f} s of at most {took.limit:g} s"
+    name = "" if took.host == host else f" to {took.host}"
+    return f"connecting{name} took {limit}, {share}: {hint}"
+
+
 SHELL_HINT = f"check {START_FILES} (time ssh HOST true), the round trip to the host, and its load"
 INPUT_NOTICE = f"{START_FILES} reads standard input, which other programs need: {READS_INPUT_HINT}"
 

@@ -27,6 +27,7 @@ from nictop.wire.errors import (
     PermanentError,
     SilentHost,
     TransientError,
+    connection_lost,
     internal_error_text,
     last_words,
     sanitize,
@@ -171,14 +172,16 @@ class RemoteProbe:
             self._queued_requests += encode_request(request)
 
     def tell(self, notice: str) -> None:
-        """Report this as trouble of the host after the hello; "": nothing."""
+        """Report this about the start of the probe, which has succeeded, after the hello; "":
+        nothing."""
         if notice:
             self._notices.append(notice)
 
     async def next(self) -> ProbeItem | None:
         """The next item; None at the end."""
         if self._notices and self._started_at is not None:
-            return Line(trouble=Trouble(self._started_at, self._notices.pop(0)))
+            told = Trouble(self._started_at, self._notices.pop(0), is_notice=True)
+            return Line(trouble=told)
         try:
             while (item := await self.inbox.next()) is not None:
                 line = self._with_clock(item) if isinstance(item, Line) else item
@@ -524,7 +527,7 @@ class RemoteProbe:
         if isinstance(error, HostUnreachable):
             return error
         if error is not None and self._status is None and not self._signal:
-            return TransientError(f"connection to {end.host} lost: {sanitize(str(error))}")
+            return connection_lost(end.host, error)
         return exit_reason(end)
 
     def spawn(self, work: Any) -> None:

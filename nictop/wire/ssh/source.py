@@ -38,7 +38,7 @@ from nictop.wire.ssh.connection import (
     connect,
     connect_guest,
 )
-from nictop.wire.ssh.exit_reason import LOGIN_HINT, slow_notice
+from nictop.wire.ssh.exit_reason import slow_connection_notice
 from nictop.wire.ssh.host_keys import Policy
 from nictop.wire.ssh.remote_probe import HEARTBEAT_SECONDS, RemoteProbe, Rights
 from nictop.wire.timeout import with_timeout
@@ -350,7 +350,9 @@ class SshSource(ReconnectingSource):
             levels=self._levels,
             time_factor=self._time_factor,
         )
-        probe.tell(slow_notice("the login", self._connection.seconds, self._timeout, LOGIN_HINT))
+        slowest = self._connection.slowest
+        if slowest is not None:
+            probe.tell(slow_connection_notice(slowest, sanitize(self._target.name)))
         if self._by_namespace:
             probe.tell(NAMESPACE_NOTICE)
         probe.tell(self._fallback)

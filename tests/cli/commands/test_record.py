@@ -143,7 +143,7 @@ def test_progress_is_one_line_of_a_terminal(tmp_path: Path) -> None:
 
 
 def test_seconds_count_from_the_first_reading() -> None:
-    host = record._HostProgress("vm1")
+    host = record._HostProgress()
     slow = 10.0 + record.FIRST_READING_SECONDS
     assert host.ends_at(0.0, 10.0) == slow
     host.process(SourceState("live"), 1.0)
@@ -162,7 +162,7 @@ def test_seconds_count_from_the_first_reading() -> None:
 
 @pytest.mark.parametrize("state", ["lost", "failed"])
 def test_a_host_that_cannot_be_reached_is_not_waited_for(state: Literal["lost", "failed"]) -> None:
-    host = record._HostProgress("vm1")
+    host = record._HostProgress()
     host.process(SourceState(state, "connection refused"), 1.0)
     host.process(SourceState("connecting"), 2.0)
     assert host.ends_at(0.0, 10.0) == 10.0

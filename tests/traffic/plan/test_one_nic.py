@@ -11,7 +11,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Address
 from nictop.probe.records.links import DefaultRoute
 from nictop.traffic.plan.foreign import foreign_pair, foreign_side
-from nictop.traffic.plan.one_nic import select_nic
+from nictop.traffic.plan.one_nic import automatic_nic_text, select_nic
 from nictop.traffic.plan.plan import Endpoint
 from nictop.traffic.plan.request import RunRequest
 from tests.traffic.machines import machine, nic
@@ -46,6 +46,27 @@ def test_without_a_default_route_none_is_chosen() -> None:
     chosen = select_nic(request(), hosts(ENS3, ENS4))
     assert chosen.endpoint == Endpoint("a", None, "")
     assert "--client-nic" in chosen.note and "ens3" in chosen.note
+
+
+def test_which_one_it_will_be_is_said_before_the_run() -> None:
+    """``automatic: default route`` was said of a host without one; the result had no rate."""
+    down = replace(ENS4, carrier=False)
+    texts = [
+        automatic_nic_text(hosts(*links)["a"])
+        for links in ((ENS3, ROUTED), (ENS3, down), (ENS3, ENS4), (down,))
+    ]
+    assert texts == [
+        "automatic: ens4",
+        "automatic: ens3",
+        "no default route: choose one",
+        "none has a carrier: choose one",
+    ]
+
+
+def test_a_host_that_is_not_read_is_not_one_without_a_carrier() -> None:
+    unread = Snapshot.empty("a")
+    assert automatic_nic_text(unread) == "NICs are not read yet"
+    assert "(they are not read yet)" in select_nic(request(), {"a": unread}).note
 
 
 @pytest.mark.parametrize("name", ["ens4", "enp1s0"])

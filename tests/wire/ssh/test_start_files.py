@@ -16,9 +16,18 @@ import pytest
 
 from nictop.probe.records import Line
 from nictop.wire.errors import PermanentError, TransientError
+from nictop.wire.source import ConnectionStage
 from nictop.wire.ssh import exit_reason, remote_probe
 from nictop.wire.ssh.bootstrap_command import FIRST_LINE, NOT_A_SHELL_STATUS
-from nictop.wire.ssh.exit_reason import Ending, Reached, late_reason, oom_reason
+from nictop.wire.ssh.connection import Connection
+from nictop.wire.ssh.exit_reason import (
+    SLOW_STAGES,
+    ConnectTime,
+    Ending,
+    Reached,
+    late_reason,
+    oom_reason,
+)
 from nictop.wire.ssh.source import SshSource
 from tests.support.items import has_record, items_until, next_state
 from tests.support.probe import wait_until
@@ -208,16 +217,55 @@ def test_a_shell_that_reads_the_input_executes_nothing_of_it(tmp_path: Path, she
 async def test_a_slow_login_is_told(sshd: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
     set_start_file(sshd, "true")
     monkeypatch.setattr(exit_reason, "SLOW_SHARE", 0.0)
-    told = await troubles(SshSource(sshd.target(), 0.1))
-    assert [one.partition(" took ")[0] for one in told] == ["the login", "the login shell"]
+    told = await troubles(SshSource(sshd.target(label="vm1"), 0.1))
+    assert [one.partition(" took ")[0] for one in told] == ["connecting", "the login shell"]
 
 
-def test_only_a_login_that_needs_half_of_the_limit_is_slow() -> None:
+def test_only_a_login_shell_that_needs_half_of_the_limit_is_slow() -> None:
     assert (
-        exit_reason.slow_notice("the login", 13.0, 15.0, "hint")
-        == "the login took 13 s of at most 15 s: hint"
+        exit_reason.slow_notice("the login shell", 13.0, 15.0, "hint")
+        == "the login shell took 13 s of at most 15 s: hint"
     )
-    assert exit_reason.slow_notice("the login", 7.4, 15.0, "hint") == ""
+    assert exit_reason.slow_notice("the login shell", 7.4, 15.0, "hint") == ""
+
+
+@pytest.mark.parametrize(
+    ("stage", "purpose", "advice"),
+    [
+        ("resolve", "to resolve its name", "resolv.conf"),
+        ("connect", "to reach its port", "network"),
+        ("host_key", "for the SSH handshake", "still starting"),
+        ("login", "to log in", "UseDNS"),
+    ],
+)
+def test_the_step_that_took_the_time_is_named_with_what_helps_there(
+    stage: ConnectionStage, purpose: str, advice: str
+) -> None:
+    """ "check DNS and PAM of its sshd" was said of a handshake of 7.4 s and a login of 0.5 s."""
+    stages: dict[ConnectionStage, float] = dict.fromkeys(SLOW_STAGES, 0.2)
+    took = ConnectTime("vm1", stages | {stage: 7.4}, 15.0)
+    notice = exit_reason.slow_connection_notice(took, "vm1")
+    assert notice.startswith(f"connecting took 8 s of at most 15 s, 7 s of it {purpose}: ")
+    of_jump = exit_reason.slow_connection_notice(took, "vm2")
+    assert of_jump.startswith("connecting to vm1 took 8 s")
+    others = [hint for other, (_, hint) in SLOW_STAGES.items() if other != stage]
+    assert advice in notice and not any(hint in notice for hint in others)
+
+
+def test_a_connection_that_needs_less_than_half_of_its_limit_is_not_slow() -> None:
+    took = ConnectTime("vm1", {"login": 7.4}, 15.0)
+    assert exit_reason.slow_connection_notice(took, "vm1") == ""
+
+
+async def test_the_time_of_each_stage_of_a_connection_is_known(
+    sshd: Sshd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noted: list[ConnectTime] = []
+    monkeypatch.setattr(Connection, "note_time", lambda _, took: noted.append(took))
+    set_start_file(sshd, "true")
+    await troubles(SshSource(sshd.target(label="vm1"), 0.1))
+    (took,) = noted
+    assert set(took.stages) == set(SLOW_STAGES) and took.host == "vm1" and took.seconds > 0
 
 
 async def test_a_probe_that_the_kernel_killed_for_want_of_memory(sshd: Sshd) -> None:

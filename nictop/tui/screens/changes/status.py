@@ -42,12 +42,18 @@ def _state_text(progress: ChangeProgress, now: float) -> str:
     if progress.shown_stage == "applying":
         return "applying change"
     if progress.stage == "disconnected":
-        return "connection lost during a change"
+        return f"{_loss(progress)} during a change"
     if progress.stage == "reconnected":
         return "asking for the outcome of a change"
     if progress.decision == "keep":
         return "keeping change"
     return "rolling back change"
+
+
+def _loss(progress: ChangeProgress) -> str:
+    from nictop.changes.wording import NO_RESULT_TEXT
+
+    return "no reply" if progress.loss == NO_RESULT_TEXT else "connection lost"
 
 
 def end_text(progress: ChangeProgress) -> str:

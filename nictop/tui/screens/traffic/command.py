@@ -5,7 +5,7 @@ its options, and the question whether it is run, with what will run.
 │ Runs as the user of the login, without a terminal. What is     │
 │ varied is $NICTOP_VALUE in it. Nothing runs yet.               │
 │ Command: fio job.fio --bs=$NICTOP_VALUE --output-format=json   │
-│  NIC        ◂ automatic ▸  automatic: default route            │
+│  NIC        ◂ automatic ▸  automatic: ens192                   │
 │  vary       bs=4K,64K,1M   bs=4K,64K nic= setup= queues=       │
 │                                                                │
 │ [ Next ] [ Cancel ]                                            │
@@ -27,6 +27,7 @@ from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.command_line import command_line
+from nictop.traffic.plan.one_nic import automatic_nic_text, measured_nic
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.validation import unused_value_text, validate_request
 from nictop.tui.keys import FORM_DIALOG_KEYS
@@ -113,8 +114,9 @@ def ask_command(screen: NictopScreen, host: str, arguments: Mapping[str, str]) -
     nictop = screen.nictop
     requests: list[RunRequest] = []
     observers = tuple(name for name in nictop.hosts.by_name if name != host)
-    links = nictop.hosts.by_name[host].snapshot.links.values()
-    fields = command_fields(link.name for link in links)
+    snapshot = nictop.hosts.by_name[host].snapshot
+    names = [link.name for link in snapshot.links.values()]
+    fields = command_fields(names, automatic_nic_text(snapshot))
 
     async def take(text: str) -> str:
         entry.problems = {}
@@ -147,6 +149,7 @@ def ask_command(screen: NictopScreen, host: str, arguments: Mapping[str, str]) -
 def _ask_to_run(screen: NictopScreen, request: RunRequest, arguments: Mapping[str, str]) -> None:
     lines = [f"On {clean(request.client)}: /bin/sh -c {clean(request.workload)}"]
     lines += _variant_lines(request)
+    lines += _nic_lines(request, screen)
     if request.client not in screen.nictop.traffic.may_run:
         lines.append(RIGHT)
     lines.append(f"= {clean(command_line(request, arguments))}")
@@ -156,6 +159,17 @@ def _ask_to_run(screen: NictopScreen, request: RunRequest, arguments: Mapping[st
             screen.app.run_worker(_run(screen, request), name="command", exit_on_error=False)
 
     screen.app.push_screen(RunCommandScreen("\n".join(lines)), answered)
+
+
+def _nic_lines(request: RunRequest, screen: NictopScreen) -> Iterable[str]:
+    """Which NIC is measured, if none was chosen; none may be."""
+    session = screen.nictop.hosts.by_name.get(request.client)
+    if session is None or request.client_nic or validate_request(request).variable == "nic":
+        return
+    snapshots = {request.client: session.snapshot}
+    note = measured_nic(request.client, "", snapshots, "the field NIC").note
+    if note:
+        yield f"{note[0].upper()}{note[1:]}"
 
 
 def _variant_lines(request: RunRequest) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from nictop.changes.guided.address import own_profile
 from nictop.changes.guided.mtu import mtu_range
 from nictop.changes.guided.set_up import (
     NotKnown,
@@ -26,6 +27,7 @@ from nictop.model.parts import managed_devices
 from nictop.model.queues.counts import max_queues_of_each_direction, receive_queues
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.snapshot import is_unread_link
+from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
@@ -97,7 +99,7 @@ def fields_of(place: NicRef) -> Sequence[Field]:
         Field("address", "Address/prefix", _address_text(place.link), empty=REQUIRED),
         Field("default_route", "Default route", "", None, default_route),
         Field("gateway", "Gateway", "e.g. 192.0.2.1", preset=gateway, empty="none"),
-        Field("profile", "NetworkManager profile", "", None, (CURRENT, NEW)),
+        _profile_field(place),
         Field("mtu", "MTU", _mtu_range_text(place), empty=REQUIRED),
         Field("queues", "Queues", _queue_range_text(place), empty=REQUIRED),
         Field("vfs", "VFs", _vf_range_text(place), empty=REQUIRED),
@@ -109,6 +111,19 @@ def fields_of(place: NicRef) -> Sequence[Field]:
     if place.host.inventory.networkmanager is not None:
         return fields
     return tuple(field for field in fields if field.name != "profile")
+
+
+def _profile_field(place: NicRef) -> Field:
+    """A new one only, if the NIC has no profile of its own whose address can be set."""
+    label, both = "NetworkManager profile", (CURRENT, NEW)
+    try:
+        require_sources(place.host, place.link, "networkmanager")
+    except NotKnown:
+        return Field("profile", label, "", None, both)
+    if own_profile(place.host, place.link) is None:
+        why = f"{clean(place.link.name)} has none of its own"
+        return Field("profile", label, why, None, (NEW,))
+    return Field("profile", label, "", None, both)
 
 
 def nic_state(place: NicRef) -> tuple[object, ...]:

@@ -29,9 +29,11 @@ from nictop.changes.wording import (
     LOST_TEXT,
     PLANNED_LABELS,
     UNKNOWN_LABELS,
+    UNUSED_LABELS,
     WARNING_LABEL,
     ending_text,
     failure_before_rollback,
+    loss_text,
     plan_lines,
     read_text,
     reconnected_text,
@@ -154,7 +156,8 @@ class ChangePage:
             text = sentence(reconnected_text(progress.answer))
             yield from self._marked_lines("dim", f"{text}{self._time(now)}")
         for trouble in progress.troubles:
-            yield from self._marked_lines("warn", trouble)
+            if progress.stage != "disconnected" or trouble != progress.loss:
+                yield from self._marked_lines("warn", trouble)
 
     def _applying(self, now: float) -> Iterator[SpanLine]:
         text = "Applying"
@@ -178,7 +181,8 @@ class ChangePage:
         yield from self._marked_lines("dim", f"{text}{self._time(now)}")
 
     def _disconnected(self, now: float) -> Iterator[SpanLine]:
-        yield from self._marked_lines("warn", f"Connection to {self._job.host} lost; {LOST_TEXT}")
+        loss = sentence(loss_text(self._progress.loss, self._job.host))
+        yield from self._marked_lines("warn", f"{loss}; {LOST_TEXT}")
         decision, deadline = self._progress.decision, self._progress.deadline
         if deadline is not None and now < deadline and decision != "keep":
             yield from self._countdown(now, "at the latest")
@@ -461,7 +465,9 @@ def _value_labels(progress: ChangeProgress) -> tuple[str, str]:
     """Which of both values is the current one, as far as known."""
     if progress.stage == "applied" and not progress.differences:
         return APPLIED_LABELS
-    if progress.stage in ("preparing", "prepared") or progress.outcome in NOTHING_CHANGED:
+    if progress.outcome in NOTHING_CHANGED:
+        return UNUSED_LABELS
+    if progress.stage in ("preparing", "prepared"):
         return PLANNED_LABELS
     return UNKNOWN_LABELS
 

@@ -23,7 +23,7 @@ from nictop.model.snapshot import Snapshot, has_platform, trouble_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import distinct_names
-from nictop.model.text.words import is_virtual, kernel_text
+from nictop.model.text.words import is_virtual, kernel_text, trouble_kind
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Diagnosis, Finding
@@ -350,6 +350,7 @@ def draw_host(
     if status != "live":
         lines += _lines(host.notice(now, moment.interval), cells, STYLES[status])
     lines += _lines(host_facts_text(host, moment, cells), cells)
+    lines += _lines(reboot_text(host, moment), cells, "warn")
     if snapshot.inventory is None:
         lines += draw_steps(host, now, cells, glyphs=glyphs)
     missing = missing_rights_text(snapshot)
@@ -359,8 +360,20 @@ def draw_host(
         lines += _lines(text, cells, "warn")
     for trouble in snapshot.troubles[-3:]:
         text = trouble_text(snapshot, trouble, since=host.age(now) or 0.0)
-        lines += _lines(f"error {text}", cells, "warn")
+        kind, style = trouble_kind(trouble)
+        lines += _lines(f"{kind} {text}", cells, style)
     return lines
+
+
+def reboot_text(host: HostSession, moment: DrawTime) -> str:
+    """``rebooted 35 s ago, at 02:27:10: counters and charts begin anew``; "": it was not, as far as
+    it was watched. By the clock of this machine."""
+    reboot, here = host.reboot, moment.here
+    if reboot is None:
+        return ""
+    time = reboot.noticed if reboot.started is None else reboot.started
+    wall = units.local_time_text(here.wall - here.monotonic + time)
+    return f"{reboot.text(here.monotonic)}, at {wall}: counters and charts begin anew"
 
 
 def retried_texts(snapshot: Snapshot) -> list[str]:

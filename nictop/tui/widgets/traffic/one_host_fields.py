@@ -26,10 +26,11 @@ AUTOMATIC = "automatic"
 SERVER_THERE, CLIENT_THERE = "a server runs there", "you start a client"
 
 
-def command_fields(nics: Iterable[str]) -> tuple[Field, ...]:
-    """Of a command of the user, below its line. `nics`: names of the interfaces of its host."""
+def command_fields(nics: Iterable[str], automatic: str) -> tuple[Field, ...]:
+    """Of a command of the user, below its line. `nics`: names of the interfaces of its host;
+    `automatic`: which one it is if none is chosen."""
     return (
-        Field("client_nic", "NIC", "automatic: default route", None, choices(nics)),
+        Field("client_nic", "NIC", automatic, None, choices(nics)),
         Field(
             "vary",
             "vary",

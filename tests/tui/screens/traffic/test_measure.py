@@ -13,6 +13,7 @@ from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
+from tests.support.lines import hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement
@@ -191,6 +192,30 @@ async def test_buttons_are_in_sight_on_a_low_screen(rows: int) -> None:
         assert "[ Next ] [ Cancel ]" in drawn and "Command:" in drawn and "NIC  " in drawn
         await screen.press(*["tab"] * 8)
         assert "▸label " in "\n".join(screen.drawn())
+
+
+async def test_that_no_nic_would_be_measured_is_said_before_the_command_is_run() -> None:
+    async with screen_with_hosts("vm1", size=NARROW) as (screen, hosts):
+        hosts["vm1"].send(hello(), inventory(link(2, "ens192"), link(3, "ens224")))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        screen.app.screen.measure_command()  # type: ignore[attr-defined]
+        for nic, is_said in (("automatic", True), ("ens224", False)):
+            await wait_until(screen, lambda: isinstance(screen.app.screen, CommandEntry))
+            await screen.settle()
+            assert "no default route: choose one" in "\n".join(screen.drawn())
+            screen.app.screen.query_one(TextInput).value = "true"
+            screen.app.screen.query_one(Form).set_word("client_nic", nic)
+            screen.app.screen.query_one(TextInput).focus()
+            await screen.press("enter")
+            await wait_until(screen, lambda: isinstance(screen.app.screen, RunCommandScreen))
+            asked = screen.app.screen
+            assert isinstance(asked, RunCommandScreen)
+            shown = "".join(text for line in asked.text_lines(200) for text, _ in line)
+            assert ("No NIC is chosen (ens192, ens224)" in shown) is is_said
+            await screen.press("enter")  # Cancel is chosen
+            await wait_until(screen, lambda: not isinstance(screen.app.screen, RunCommandScreen))
+            screen.app.screen.measure_command()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("size", [(60, 20), NARROW])

@@ -11,9 +11,12 @@ from hypothesis import strategies as st
 from nictop.changes.actions import Actions, actions_of
 from nictop.errors import NictopError
 from nictop.probe.records.links import Address, DefaultRoute
+from nictop.probe.records.unreadable import NOT_READ_YET, Unreadable
+from nictop.rules import HostFacts
 from nictop.tui.widgets.base.form import presets
 from nictop.tui.widgets.changes.guided_fields import (
     ADDRESS,
+    CURRENT,
     DHCP,
     INTERRUPTS,
     JOBS,
@@ -101,6 +104,21 @@ def test_a_new_address_keeps_the_default_route_unless_it_is_taken_away() -> None
     assert examples["address"] == "current 192.0.2.9/24"
     assert (preset["default_route"], preset["gateway"]) == (YES, "192.0.2.1")
     assert (presets(FIELDS.values())["default_route"], FIELDS["gateway"].preset) == (NO, "")
+
+
+def test_the_current_profile_is_offered_only_if_there_is_one() -> None:
+    """``NetworkManager profile ◂ current ▸`` stood above "Create a profile"."""
+    assert FIELDS["profile"].choices == (CURRENT, NEW)
+    manager = PLACE.host.inventory.networkmanager
+    assert manager is not None
+    inventory = replace(PLACE.host.inventory, networkmanager=replace(manager, profiles=()))
+    host = HostFacts(replace(PLACE.host.snapshot, inventory=inventory))
+    (field,) = [one for one in fields_of(replace(PLACE, host=host)) if one.name == "profile"]
+    assert field.choices == (NEW,) and field.example == "ens224 has none of its own"
+    late = replace(inventory, unreadable={"networkmanager": Unreadable("failed", NOT_READ_YET)})
+    unread = HostFacts(replace(PLACE.host.snapshot, inventory=late))
+    (field,) = [one for one in fields_of(replace(PLACE, host=unread)) if one.name == "profile"]
+    assert field.choices == (CURRENT, NEW) and not field.example, "unread is not none"
 
 
 def test_what_is_missing_is_no_mistake_yet() -> None:

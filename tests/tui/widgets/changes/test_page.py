@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from nictop.changes.actions import Action
 from nictop.changes.events import (
+    NOTHING_CHANGED,
     Applied,
     Applying,
     ChangeEnded,
@@ -187,6 +188,9 @@ def test_values_are_called_current_only_while_they_are() -> None:
     for events_until, label in cases:
         text = words(after(*events_until))
         assert re.search(rf"{label} +mtu 1500", text) and re.search(r"new +mtu 9000", text), label
+    for outcome in sorted(NOTHING_CHANGED):  # refused: "the host has changed", to mtu 1450
+        text = words(after(prepared, ChangeEnded(outcome)))
+        assert re.search(r"when planned +mtu 1500", text) and "current" not in text, outcome
     text = words(after(*applied))
     assert re.search(r"previous +mtu 1500\s.*current +mtu 9000", text, re.DOTALL)
 
@@ -223,9 +227,9 @@ def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
     lost = after(
         Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0), ConnectionLost("no answer")
     )
-    assert "Connection to vm1 lost; the host should roll back what was not confirmed" in words(
-        lost, now=100.0
-    )
+    text = words(lost, now=100.0)
+    assert "Connection to vm1 lost: no answer; the host should roll back what was not" in text
+    assert text.count("no answer") == 1
     assert "Rolls back in 30 s at the latest" in words(lost, now=100.0)
     assert "unless you keep it" not in words(lost, now=100.0)
     assert "Rolls back in" not in words(lost, now=130.0), (

@@ -12,6 +12,7 @@ from nictop.hosts.specification import Host
 from nictop.model.facts import width
 from nictop.model.snapshot import with_state
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.model.text.units import local_time_text
 from nictop.model.time_axis import LocalClock
 from nictop.probe.records import (
     CPU_TIMES,
@@ -333,10 +334,38 @@ def test_a_host_that_was_not_reached_is_not_marked_as_connecting(glyphs: Glyphs)
 
 def test_an_error_has_its_time_and_ends_with_its_connection() -> None:
     one = session(HELLO, replace(inventory(links=(PF,)), platform=PLATFORM))
-    one.process(Line(trouble=Trouble(1.0, "the login took 9 s of at most 15 s")), 1.0)
+    one.process(Line(trouble=Trouble(1.0, "not enough memory")), 1.0)
     one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
-    (found,) = [line for line in facts(one) if "login" in line]
-    assert "error 2 min 4 s earlier: the login took 9 s" in found
+    (found,) = [line for line in facts(one) if "memory" in line]
+    assert "error 2 min 4 s earlier: not enough memory" in found
     later = replace(HELLO, monotonic=HELLO.monotonic + 130.0)
     one.process(Line(hello=later), MOMENT.here.monotonic)
-    assert not any("login" in line for line in facts(one)), "another login was fast"
+    assert not any("memory" in line for line in facts(one)), "it is not known of this probe"
+
+
+def test_what_is_to_be_known_about_a_start_that_succeeded_is_no_error() -> None:
+    one = session(HELLO, replace(inventory(links=(PF,)), platform=PLATFORM))
+    told = Trouble(1.0, "connecting to vm1 took 9 s of at most 15 s", is_notice=True)
+    one.process(Line(trouble=told), 1.0)
+    one.process(Line(counters=counters(125.0, {})), MOMENT.here.monotonic)
+    (found,) = [line for line in facts(one) if "connecting" in line]
+    assert "note 2 min 4 s earlier: connecting to vm1 took 9 s" in found
+    assert not any("error" in line for line in facts(one))
+
+
+def test_a_reboot_is_said_with_its_time() -> None:
+    """Counters and uptime began anew, and no screen said why."""
+    known = replace(inventory(links=(PF,)), platform=PLATFORM)
+    one = session(HELLO, known, received_at=40.0)
+    one.process(Line(counters=counters(125.0, {})), 41.0)
+    assert not any("rebooted" in line for line in facts(one))
+    another = replace(HELLO, boot_id="another", monotonic=20.0, pid=7)
+    one.process(Line(hello=another), MOMENT.here.monotonic - 5.0)
+    wall = MOMENT.here.wall - 25.0
+    (found,) = [line for line in facts(one) if "rebooted" in line]
+    assert found.strip().startswith(f"rebooted 25 s ago, at {local_time_text(wall)}: counters")
+    for later, is_said in ((0.0, True), (110.0, True), (120.0, False)):
+        notice = one.notice(MOMENT.here.monotonic + later, 1000.0)
+        assert ("rebooted" in notice) is is_said, later
+    one.process(Line(hello=replace(another, monotonic=200.0)), MOMENT.here.monotonic + 175.0)
+    assert any("rebooted" in line for line in facts(one)), "another probe of the same boot"

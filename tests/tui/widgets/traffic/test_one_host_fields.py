@@ -24,7 +24,7 @@ from nictop.tui.widgets.traffic.one_host_fields import (
     foreign_request,
 )
 
-COMMAND = command_fields(["ens4", "ens5"])
+COMMAND = command_fields(["ens4", "ens5"], "automatic: ens4")
 FOREIGN = foreign_fields(["ens4", "ens5"], "5201")
 
 

@@ -1,0 +1,57 @@
+"""Whether a host was started anew while it was watched. Pure."""
+
+from __future__ import annotations
+
+from nictop.model.text.units import whole_seconds
+from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.records import Hello
+
+NOTICE_SECONDS = 120.0
+"""For so long it is said above the values of the host; its details have it until it is forgotten
+with the host."""
+
+
+@dataclass(frozen=True)
+class Reboot:
+    """Times in seconds of the clock by which lines are received."""
+
+    noticed: float
+    """When the first line of the new boot was received."""
+    started: float | None
+    """When its kernel was started; None: not known."""
+
+    def text(self, now: float) -> str:
+        """``rebooted 35 s ago``, ``has rebooted, noticed 4 s ago``"""
+        if self.started is None:
+            return f"has rebooted, noticed {_ago(now - self.noticed)}"
+        return f"rebooted {_ago(now - self.started)}"
+
+    def is_new(self, now: float) -> bool:
+        """It is to be said without being asked for."""
+        return now - self.noticed < NOTICE_SECONDS
+
+
+def _ago(seconds: float) -> str:
+    return f"{whole_seconds(max(0.0, seconds))} ago"
+
+
+def reboot_between(
+    known: Hello | None, hello: Hello, last_received: float | None, now: float
+) -> Reboot | None:
+    """What a new hello shows; None: it is the same boot, or that is not known. `last_received`: the
+    time of the newest line before it, `now`: its own. CLOCK_MONOTONIC counts from the boot on
+    (clock_gettime(2)); a time that does not lie between both lines is another one
+    (time_namespaces(7))."""
+    if known is None or not known.boot_id or not hello.boot_id or is_without_boot_id(hello):
+        return None
+    if known.boot_id == hello.boot_id:
+        return None
+    started: float | None = now - hello.monotonic
+    if last_received is None or not last_received <= now - hello.monotonic <= now:
+        started = None
+    return Reboot(now, started)
+
+
+def is_without_boot_id(hello: Hello) -> bool:
+    """Of an ESXi host: the one in its hello is that of the connection (`wire.esxi.probe`)."""
+    return hello.pid == 0
