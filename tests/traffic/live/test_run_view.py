@@ -239,6 +239,37 @@ def test_readings_of_sockets_are_told_as_such_until_a_generator_reports() -> Non
     assert live.view(1).flows_now == (FlowNow(),)
 
 
+@pytest.mark.parametrize("payload", [0, 5_000_000])
+def test_nothing_arrives_by_sockets_before_the_first_payload(payload: int) -> None:
+    """The server of a test in both directions sends already: what its control connection has
+    received, and the cookie of a connection, is no rate of 0 b/s."""
+    live = live_run(replace(PLAN, direction="bidirectional"))
+    for number in range(3):
+        incoming = socket(3, 0, 37 + payload * number)
+        live.sample("server", 0.3 * number, (socket(1, 10**6 * number, 37), incoming, CONTROL))
+    sample = sample_at(live.view(0.7)).flows[0]
+    assert sample.sending is None
+    assert (sample.arrival is None) == (payload == 0), sample.arrival
+
+
+def test_a_direction_whose_connections_are_being_made_has_no_rate() -> None:
+    """Its first interval of half a second is one of 0 bytes; one that stays at 0 is told as
+    that."""
+    live = live_run(replace(PLAN, direction="bidirectional"))
+    live.report("server", interval(0.5, 0.0))
+    live.report("server", interval(0.5, 36e6, sends=True))
+    assert sample_at(live.view(0.6)).flows[0].arrival is None
+    assert goodput_text(live.view(0.6)) == ""
+    live.report("server", interval(1.0, 0.0))
+    live.report("server", interval(1.0, 36e6, sends=True))
+    blocked = sample_at(live.view(1.1)).flows[0].arrival
+    assert blocked is not None and blocked.bits_per_second == 0.0
+    began = live_run()
+    began.report("server", interval(0.5, 1e9))
+    shown = sample_at(began.view(0.6)).flows[0].arrival
+    assert shown is not None and shown.bits_per_second == 1e9
+
+
 def test_what_was_sent_is_told_as_such_until_the_receiver_reports() -> None:
     """Of a reversed test, the report of the sender may be first, and higher than what arrives."""
     live = Watched(replace(PLAN, direction="reverse"))
@@ -547,6 +578,19 @@ def test_measured_seconds_come_from_the_totals() -> None:
     assert totals.hosts[0].packets is not None and totals.hosts[0].packets.dropped == 11
     assert totals.hosts[0].packets.received is None, "nobody counted packets"
     assert run_totals(run_view(flow(steady(1e9)))) is None
+
+
+def test_counts_of_a_stopped_run_have_their_seconds() -> None:
+    """While it ran, the sockets counted until now, and its generators until their last interval:
+    125 retransmits became 101."""
+    (one,) = finished().flows
+    stopped = replace(one, sent=Total(True, True, 1.5, 4e9, retransmits=7))
+    made = replace(finished(), flows=(stopped,), stopped=1.9)
+    totals = run_totals(result_view(made))
+    assert totals is not None and totals.names_seconds
+    assert totals.flows[0].sending is not None and totals.flows[0].sending.seconds == 1.5
+    planned = run_totals(result_view(finished()))
+    assert planned is not None and not planned.names_seconds
 
 
 def test_moment_has_the_interval_and_window_that_contain_it() -> None:
