@@ -79,6 +79,7 @@ from nictop.traffic.results.transactions import Floor, TransactionFigures
 LATE_SECONDS = 1.0
 """A run that a lost NIC has ended may take that much longer than planned until its hosts report
 it."""
+PATH_TEST = "the path test"
 MAX_LOSSES = 32
 """Counters of one host in a result."""
 
@@ -375,23 +376,24 @@ def _incidents(
 
 def incidents_so_far(log: RunLog, axis: float | None) -> tuple[NicIncident, ...]:
     """The same while it runs, of all that was received; the first one is what explains the
-    others. None before the first byte (`axis`)."""
+    others. Before the first byte (no `axis`), those since the path test."""
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
     return nic_incidents(snapshots, _chosen_nics(log, axis), math.inf)
 
 
 def _chosen_nics(log: RunLog, axis: float | None) -> dict[str, ChosenNic]:
-    """By host; none without an axis."""
+    """By host; since the path test if there is no axis, and none if there was none either."""
     chosen: dict[str, ChosenNic] = {}
-    if axis is None:
+    start, after = (axis, "") if axis is not None else (log.tested, PATH_TEST)
+    if start is None:
         return chosen
     for end in (log.plan.client, log.plan.server):
         host = log.hosts.get(end.host)
         if host is None or end.ifindex is None:
             continue
-        begin, changes = axis + host.offset.seconds, tuple(host.link_changes)
+        begin, changes = start + host.offset.seconds, tuple(host.link_changes)
         name = log.nics[end.host].name if end.host in log.nics else ""
-        chosen[end.host] = ChosenNic(end.ifindex, name, begin, changes)
+        chosen[end.host] = ChosenNic(end.ifindex, name, begin, changes, after)
     return chosen
 
 
@@ -402,7 +404,7 @@ def _mtu_changes(log: RunLog, chosen: Mapping[str, ChosenNic]) -> dict[str, list
     """Host → those of its NIC during the run; without hosts without any."""
     found = {}
     for host, nic in chosen.items():
-        if host in log.nics:
+        if host in log.nics and not nic.after:
             seconds = math.inf if log.failure is not None else log.seconds
             changes = mtu_changes(nic, log.nics[host].mtu, seconds)
             if changes:
