@@ -29,6 +29,7 @@ from nictop.tui.keys import RUN_KEYS, shown_key
 from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog, StopScreen
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import last_result_text, late_text, progress_text, time_text
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.comparison_view import verdict_of
 from nictop.tui.widgets.traffic.run_waiting import RunStage, RunWaiting
@@ -42,6 +43,7 @@ RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
 MAX_STAGES = 6
 """Of those before the first data, the last ones."""
+NOT_APPLIED = "nictop does not apply it, but checks it afterwards."
 KEY_IGNORED_SECONDS = 3.0
 """After a test has ended by itself: the key that stops it must not start it again."""
 
@@ -65,10 +67,18 @@ class RepeatScreen(ConfirmDialog):
 
 
 class RunChangeScreen(ChangeScreen):
-    """While the run waits for the answer."""
+    """While the run waits for the answer. It says what the hosts show now: the change is made
+    while it is open."""
+
+    def __init__(self) -> None:
+        super().__init__("")
 
     def is_due(self) -> bool:
         return self.nictop.traffic.awaits_answer
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        lines = list(self.wrapped(self.nictop.traffic.sentence, cells))
+        return [*lines, *self.wrapped(NOT_APPLIED, cells)]
 
 
 class RunScreen(RunPage):
@@ -138,8 +148,7 @@ class RunScreen(RunPage):
         if wanted is None or wanted is self._shown_change or not traffic.awaits_answer:
             return
         self._shown_change = wanted
-        words = f"{wanted.sentence}\nnictop does not apply it, but checks it afterwards."
-        self.app.push_screen(RunChangeScreen(words), self._answer)
+        self.app.push_screen(RunChangeScreen(), self._answer)
 
     def _answer(self, changed: bool | None) -> None:
         self.nictop.traffic.answer(changed=bool(changed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +11,8 @@ from time import monotonic
 import pytest
 
 from nictop.probe.light_dataclasses import replace
+from nictop.traffic.experiment.events import ChangeRequired
+from nictop.traffic.experiment.steps import ExperimentStep
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.request import RunRequest
@@ -25,12 +28,13 @@ from nictop.tui.screens.dialogs.leave import (
     LeaveScreen,
     StopScreen,
 )
-from nictop.tui.screens.traffic.run import RunScreen
+from nictop.tui.screens.traffic.run import NOT_APPLIED, RunChangeScreen, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.reports import stored_run
 from tests.support.screen import WIDE, Screen, live_screen, wait_until
+from tests.traffic.machines import machine, nic
 from tests.traffic.plans import PLAN
-from tests.traffic.watched import Watched
+from tests.traffic.watched import Watched, quiet_host
 
 RATE = re.compile(r"\d+ Mb/s")
 TIME = re.compile(r"\d+ of \d+ s")
@@ -291,3 +295,33 @@ async def test_a_measurement_by_hand_that_has_not_begun_is_not_ended_by_a_double
             assert dialog_words(screen) == NOTHING_MEASURED
             await screen.press("enter")
             assert isinstance(screen.app.screen, RunScreen)
+
+
+async def test_the_question_for_a_change_says_what_the_hosts_show_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The change is made while it is open."""
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        hosts = {name: quiet_host(name) for name in "ab"}
+
+        def show(mtu: int) -> None:
+            for name, host in hosts.items():
+                host.session.snapshot = machine(name, nic(4, "ens4", mtu=mtu))
+            traffic.publish()
+
+        show(1500)
+        plan = replace(PLAN, server=replace(PLAN.server, ifindex=4))
+        step = ExperimentStep(plan, "", change="MTU of ens4: 9000", value="9000")
+        traffic._hosts = hosts
+        traffic._answer = asyncio.get_running_loop().create_future()
+        traffic._take(ChangeRequired(step, "MTU of ens4: 9000 (current: 1500)", "mtu"))
+        traffic.publish()
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunChangeScreen))
+        await screen.settle()
+        assert "(current: a: ens4 MTU 1500, required 9000" in dialog_words(screen)
+        show(9000)
+        assert dialog_words(screen) == f"MTU of ens4: 9000 {NOT_APPLIED}"
+        assert [sentence for sentence, _ in traffic.stage_times] == ["MTU of ens4: 9000"]
