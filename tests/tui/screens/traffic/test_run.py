@@ -286,9 +286,10 @@ async def test_a_measurement_by_hand_that_has_not_begun_is_not_ended_by_a_double
     async with live_screen(WIDE) as screen:
         traffic = screen.nictop.traffic
         traffic.request = RunRequest("vm1", "vm1", test="manual")
-        screen.app.push_screen(RunScreen())
+        await screen.press("b")
         await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
         await screen.settle()
+        assert not traffic.is_stopping, "by the key on another page, neither"
         for key in ("enter", "b"):
             await screen.press(key)
             assert isinstance(screen.app.screen, StopScreen), key
