@@ -290,6 +290,9 @@ class RunScreen(RunPage):
         else:
             self._ask_to_stop()
 
+    async def action_form(self) -> None:
+        await self.app.run_action("show_form")
+
     async def action_back(self) -> None:
         """The run continues in the background, and its page stays."""
         if self.nictop.traffic.running:
@@ -320,6 +323,8 @@ class RunScreen(RunPage):
         traffic = self.nictop.traffic
         if action in ("stop", "again"):
             return traffic.running == (action == "stop")
+        if action == "form":
+            return self.is_over
         if action == "end_measurement":
             return traffic.measures_by_hand
         return super().check_action(action, parameters)

@@ -111,6 +111,8 @@ async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(
         await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.app.screen.active_bindings["enter"].binding.description == "Run again"
+        form = runs.app.screen.active_bindings["e"].binding
+        assert form.show and form.description == "Form", "the way to other tests is in sight"
         assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].points
@@ -195,6 +197,7 @@ async def test_a_stopped_run_whose_ends_do_not_report_says_that_nothing_is_saved
 async def test_e_goes_from_a_run_to_the_form() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
+        assert not runs.app.screen.active_bindings["e"].binding.show
         await runs.press("e")
         assert (
             isinstance(runs.app.screen, TrafficScreen)

@@ -28,10 +28,11 @@ from nictop.tui.screens.dialogs.leave import (
     LeaveScreen,
     StopScreen,
 )
+from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.run import NOT_APPLIED, RunChangeScreen, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.reports import stored_run
-from tests.support.screen import WIDE, Screen, live_screen, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 from tests.traffic.machines import machine, nic
 from tests.traffic.plans import PLAN
 from tests.traffic.watched import Watched, quiet_host
@@ -326,3 +327,16 @@ async def test_the_question_for_a_change_says_what_the_hosts_show_now(
         show(9000)
         assert dialog_words(screen) == f"MTU of ens4: 9000 {NOT_APPLIED}"
         assert [sentence for sentence, _ in traffic.stage_times] == ["MTU of ens4: 9000"]
+
+
+async def test_the_form_is_one_key_from_a_test_that_has_ended() -> None:
+    """Enter starts it again: the way to other tests is beside it."""
+    async with live_screen(NARROW) as screen:
+        screen.nictop.traffic.request = RunRequest("vm1", "vm2")
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        assert "Enter Run again  Esc Back  e Form" in screen.drawn()[-1]
+        assert screen.drawn()[-1].rstrip().endswith("q Quit")
+        await screen.press("e")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, TrafficScreen))
