@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.probe.records import Counters, Hello, Line, LinkChange, TrafficSocket
+from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.analysis.host_loads import host_roles
 from nictop.traffic.analysis.nic_load import packets_between
 from nictop.traffic.experiment.steps import Experiment, ExperimentStep
@@ -24,7 +25,7 @@ from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import LiveHostFigures
 from nictop.traffic.live.run_view import result_view
 from nictop.traffic.live.samples import run_totals, sample_at
-from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan import Direction, RunPlan
 from nictop.traffic.record.log import SocketSample, new_groups
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
@@ -722,3 +723,32 @@ def test_a_lost_carrier_is_said_as_soon_as_it_is_received() -> None:
     assert live.view(10.0).incidents[0].sentence == f"{found.sentence}, back at second 9"
     live.live.process(RunFinished(result()))
     assert live.view(20.0).incidents == (), "then the result says it"
+
+
+def is_saved(run: Watched, stopped: float) -> bool:
+    """Its result is, if it is stopped at that time on the axis."""
+    made = result_of(replace(run.log, stopped=stopped))
+    return made.failure is None
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_what_is_said_to_be_saved_is_saved_if_the_run_is_stopped_then(direction: Direction) -> None:
+    """At each moment: nothing, a report of the sender, omitted seconds, measured ones."""
+    live = live_run(replace(PLAN, direction=direction, omit=1, time=20))
+    reports: tuple[tuple[Side, Interval], ...] = (
+        ("client", interval(0.5, sends=True, omitted=True)),
+        ("server", interval(0.5, sends=True, omitted=True)),
+        ("client", interval(0.5, omitted=True)),
+        ("server", interval(0.5, omitted=True)),
+        ("client", interval(0.5, sends=True)),
+        ("server", interval(0.5, sends=True)),
+        ("client", interval(0.5)),
+        ("server", interval(0.5)),
+    )
+    told = [live.view(0.6).has_figures]
+    assert is_saved(live, 0.6) == told[0]
+    for side, one in reports:
+        live.report(side, one)
+        told.append(live.view(0.6).has_figures)
+        assert is_saved(live, 0.6) == told[-1], (side, one)
+    assert told == sorted(told) and told[-1] and not told[-3]
