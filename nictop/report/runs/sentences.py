@@ -666,6 +666,7 @@ def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
     if _is_foreign(result, flow.receiver):
         is_reported = result.plan.foreign_side == "server" and result.plan.generator == "iperf3"
+        is_reported = is_reported and result.stopped is None  # it reports at its end
         text += REPORTED if is_reported else ACKNOWLEDGED
     if flow is result.flows[0]:
         text += _of_requested(result)

@@ -88,9 +88,8 @@ def result_of(log: RunLog) -> Result:
     """The result of a run; of one that failed, as far as it is known."""
     plan, axis = log.plan, axis_start(log)
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
-    flows = tuple(_flow(log, side, axis) for side in plan.sending)
-    if log.stopped is not None:
-        flows = tuple(totals_of_intervals(flow, log.stopped) for flow in flows)
+    read_flow = _flow if log.stopped is None else _stopped_flow
+    flows = tuple(read_flow(log, side, axis) for side in plan.sending)
     transactions = _transactions(log, axis)
     has_transactions = transactions is not None
     loads = host_loads(log, flows, axis)
@@ -225,6 +224,17 @@ def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
         retransmits,
         _sent_points(whole, sender_end, axis),
     )
+
+
+def _stopped_flow(log: RunLog, side: Side, axis: float | None) -> Flow:
+    """A direction of a run that the user has stopped; a foreign end reports nothing before its
+    end."""
+    flow = _flow(log, side, axis)
+    assert log.stopped is not None
+    flow = totals_of_intervals(flow, log.stopped)
+    if flow.received is None and flow.sent is not None and axis is not None:
+        return replace(flow, received=_acknowledged(log, side, flow.sent, axis))
+    return flow
 
 
 def _acknowledged(log: RunLog, sender: Side, sent: Total, axis: float) -> Total | None:

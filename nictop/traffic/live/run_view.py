@@ -173,7 +173,20 @@ class RunView:
         for flow, now in zip(self.flows, flows_now, strict=True):
             if not now.by_sockets and any(map(_is_arrival, flow.points)):
                 return True
+            if self._is_acknowledged(flow):
+                return True
         return False
+
+    def _is_acknowledged(self, flow: Flow) -> bool:
+        """What a foreign end received is known by its TCP: an interval of the sender's generator,
+        and two samples of its connections in that time (`analysis/assemble.py`)."""
+        end = self.plan.foreign_end
+        if end is None or flow.receiver != end.host or self.plan.protocol != "tcp":
+            return False
+        if not flow.points or flow.points[-1].time <= 0:
+            return False
+        until = flow.points[-1].time + self.plan.interval
+        return sum(0 < point.time <= until for point in flow.sent_points) > 1
 
     @property
     def series(self) -> tuple[Sequence[IntervalPoint | TransactionPoint], ...]:
