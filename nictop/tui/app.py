@@ -469,6 +469,12 @@ class NictopApp(PrivateApp):
     async def action_measure(self) -> None:
         """Begin a measurement of what the selected interface carries, or end the one that runs."""
         traffic = self.nictop.traffic
+        run_view = traffic.view()
+        has_figures = run_view is not None and run_view.has_figures
+        if traffic.measures_by_hand and not has_figures and not traffic.is_stopping:
+            await self.action_view("traffic")  # its page asks whether it is ended without a result
+            self.nictop.notify("Nothing is measured yet.", "Measure")
+            return
         if traffic.measures_by_hand:
             work: WorkType[None] = traffic.stop
             self.run_worker(work, name="stop", group="stop", exclusive=True)

@@ -589,9 +589,12 @@ RUN_KEYS: list[BindingType] = [
     _bind(
         "back", "back", "Back", "to Devices while the test runs in the background; else to the form"
     ),
+    _bind("edit", "form", "Form", "open the form: other options and other tests"),
+    _hide("edit", "app.show_form", "Form", "open the form for a test"),
     _bind("pause", "pause", "Pause", "pause the chart; the test continues"),
     _bind("pause", "resume", "Resume", "show the newest values of the test"),
 ]
+"""Of a test that runs, or has ended: then the footer shows the way to the others."""
 
 RESULTS_KEYS: list[BindingType] = [
     OPEN_CHANGE,

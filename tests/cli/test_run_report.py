@@ -251,6 +251,23 @@ def test_both_directions_of_different_seconds() -> None:
     assert unknown.goodput is None, "not known without the intervals"
 
 
+def test_directions_of_a_stopped_test_name_their_seconds() -> None:
+    """Its ends have reported until then as far as they could: 16.1 + 21.9 was told with 40.1."""
+    plan = replace(PLAN, direction="bidirectional", time=20)
+    there, back = Total(False, False, 11.11, 9e6), Total(False, False, 10.08, 6e6)
+    flows = (
+        flow(0, received=there, points=seconds_of(11, 9e6)),
+        flow(0, received=back, sender="b", receiver="a", points=seconds_of(10, 6e6)),
+    )
+    made = result(plan=plan, flows=flows, stopped=11.2)
+    texts = [one.text for one in result_sentences(made) if one.kind == "goodput"]
+    assert texts[0].startswith("▲ stopped early: 9.00 Mb/s received by b, mean of 11.1 s")
+    assert texts[1] == "▲ stopped early: 6.00 Mb/s received by a, mean of 10.1 s"
+    assert texts[2].endswith("total of both directions, mean of the first 10.1 s")
+    equal = replace(made, flows=(flows[0], replace(flows[1], received=replace(back, seconds=11.1))))
+    assert not any("mean of" in one.text for one in result_sentences(equal)), "the note says it"
+
+
 def test_seconds_that_are_not_as_planned_are_named_without_a_failure() -> None:
     """A link was lost for 15 s, and the generators waited for it."""
     late = Total(False, False, 24.3, 4.7e6)

@@ -90,7 +90,7 @@ class ScreenWithTraffic(Screen):
 
     async def stop(self) -> None:
         """Stop the run that is shown, and say that this is wanted."""
-        await self.press("enter", "enter")
+        await self.press("enter", "left", "enter")
 
     async def wait_until_finished(self) -> None:
         await self.until(lambda: not self.nictop.traffic.running)

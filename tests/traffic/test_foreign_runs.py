@@ -104,6 +104,27 @@ async def test_client_is_measured_and_the_rest_is_reported_by_iperf3(
     assert result.why_not_ranked in ((), ("a: CPU not measured",))
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+async def test_what_was_measured_until_it_is_stopped_is_kept(both: Pair, direction: str) -> None:
+    """Of what it has sent, as far as the TCP of the other end has acknowledged it."""
+    with listening(both.server, 5316):
+        planned = plan(both, 5316, direction=direction, time=60)
+        live, running = LiveRun(planned, both.hosts), Run(planned, both.hosts)
+        made: Result | None = None
+        async for event in running.events():
+            live.process(event)
+            if isinstance(event, RunFinished):
+                made = event.result
+            elif live.view().has_figures:
+                running.stop()
+    assert made is not None
+    assert made.stopped is not None and made.failure is None, made.failure
+    assert made.goodput is not None and made.goodput > 10e6
+    said = texts(made)
+    acknowledged = f"received by {SERVER} (acknowledged by its TCP)" in said
+    assert acknowledged == (direction != "reverse"), said
+
+
 async def test_udp(both: Pair) -> None:
     with listening(both.server, 5312):
         result = await result_of(both, 5312, protocol="udp", bitrate=5_000_000)

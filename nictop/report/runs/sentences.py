@@ -666,13 +666,14 @@ def _goodput_text(result: Result, flow: Flow) -> str:
     text = f"{units.bits_per_second(flow.goodput)} received by {clean(flow.receiver)}"
     if _is_foreign(result, flow.receiver):
         is_reported = result.plan.foreign_side == "server" and result.plan.generator == "iperf3"
+        is_reported = is_reported and result.stopped is None  # it reports at its end
         text += REPORTED if is_reported else ACKNOWLEDGED
     if flow is result.flows[0]:
         text += _of_requested(result)
     seconds = unplanned_seconds(result, flow)
     if seconds is not None:
         text += f", mean of {units.duration(seconds)}"
-        if not is_same_time(seconds, result.plan.time):
+        if result.stopped is None and not is_same_time(seconds, result.plan.time):
             text += f" (planned: {result.plan.time} s)"
     share = result.of_ceiling
     if share is not None and flow.goodput == highest_goodput(result):
@@ -687,16 +688,18 @@ def _goodput_text(result: Result, flow: Flow) -> str:
 
 
 def unplanned_seconds(result: Result, flow: Flow) -> float | None:
-    """Those that the goodput is the mean of, if the run failed or a link was lost, where they are
-    not as planned, or not those of the other direction: generators then end late. None: they need
-    not be named, or are not known."""
+    """Those that the goodput is the mean of: where they are not those of the other direction, so
+    that the two do not add up to the total (`Result.common_seconds`); and if the run failed or a
+    link was lost, where they are not as planned: generators then end late. None: they need not be
+    named, or are not known."""
     plan, received = result.plan, flow.received
-    is_as_usual = result.failure is None and not result.event
+    are_equal = result.common_seconds is None
+    is_as_usual = result.failure is None and not result.event and are_equal
     if is_as_usual or received is None or plan.files is not None:
         return None
     if not math.isfinite(received.seconds):
         return None
-    if result.common_seconds is None and is_same_time(plan.time, received.seconds):
+    if are_equal and is_same_time(plan.time, received.seconds):
         return None
     return received.seconds
 

@@ -79,6 +79,7 @@ from nictop.traffic.results.transactions import Floor, TransactionFigures
 LATE_SECONDS = 1.0
 """A run that a lost NIC has ended may take that much longer than planned until its hosts report
 it."""
+PATH_TEST = "the path test"
 MAX_LOSSES = 32
 """Counters of one host in a result."""
 
@@ -87,9 +88,8 @@ def result_of(log: RunLog) -> Result:
     """The result of a run; of one that failed, as far as it is known."""
     plan, axis = log.plan, axis_start(log)
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
-    flows = tuple(_flow(log, side, axis) for side in plan.sending)
-    if log.stopped is not None:
-        flows = tuple(totals_of_intervals(flow, log.stopped) for flow in flows)
+    read_flow = _flow if log.stopped is None else _stopped_flow
+    flows = tuple(read_flow(log, side, axis) for side in plan.sending)
     transactions = _transactions(log, axis)
     has_transactions = transactions is not None
     loads = host_loads(log, flows, axis)
@@ -224,6 +224,17 @@ def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
         retransmits,
         _sent_points(whole, sender_end, axis),
     )
+
+
+def _stopped_flow(log: RunLog, side: Side, axis: float | None) -> Flow:
+    """A direction of a run that the user has stopped; a foreign end reports nothing before its
+    end."""
+    flow = _flow(log, side, axis)
+    assert log.stopped is not None
+    flow = totals_of_intervals(flow, log.stopped)
+    if flow.received is None and flow.sent is not None and axis is not None:
+        return replace(flow, received=_acknowledged(log, side, flow.sent, axis))
+    return flow
 
 
 def _acknowledged(log: RunLog, sender: Side, sent: Total, axis: float) -> Total | None:
@@ -375,23 +386,24 @@ def _incidents(
 
 def incidents_so_far(log: RunLog, axis: float | None) -> tuple[NicIncident, ...]:
     """The same while it runs, of all that was received; the first one is what explains the
-    others. None before the first byte (`axis`)."""
+    others. Before the first byte (no `axis`), those since the path test."""
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
     return nic_incidents(snapshots, _chosen_nics(log, axis), math.inf)
 
 
 def _chosen_nics(log: RunLog, axis: float | None) -> dict[str, ChosenNic]:
-    """By host; none without an axis."""
+    """By host; since the path test if there is no axis, and none if there was none either."""
     chosen: dict[str, ChosenNic] = {}
-    if axis is None:
+    start, after = (axis, "") if axis is not None else (log.tested, PATH_TEST)
+    if start is None:
         return chosen
     for end in (log.plan.client, log.plan.server):
         host = log.hosts.get(end.host)
         if host is None or end.ifindex is None:
             continue
-        begin, changes = axis + host.offset.seconds, tuple(host.link_changes)
+        begin, changes = start + host.offset.seconds, tuple(host.link_changes)
         name = log.nics[end.host].name if end.host in log.nics else ""
-        chosen[end.host] = ChosenNic(end.ifindex, name, begin, changes)
+        chosen[end.host] = ChosenNic(end.ifindex, name, begin, changes, after)
     return chosen
 
 
@@ -402,7 +414,7 @@ def _mtu_changes(log: RunLog, chosen: Mapping[str, ChosenNic]) -> dict[str, list
     """Host → those of its NIC during the run; without hosts without any."""
     found = {}
     for host, nic in chosen.items():
-        if host in log.nics:
+        if host in log.nics and not nic.after:
             seconds = math.inf if log.failure is not None else log.seconds
             changes = mtu_changes(nic, log.nics[host].mtu, seconds)
             if changes:

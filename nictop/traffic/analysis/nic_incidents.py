@@ -70,6 +70,8 @@ class NicIncident:
     not."""
     times: int = 1
     """How often it came, the first time at `second`."""
+    after: str = ""
+    """What its seconds are counted from, if the run has no axis: ``the path test``."""
 
     @property
     def brief(self) -> str:
@@ -86,7 +88,10 @@ class NicIncident:
         """``b eth2 has its link again at second 9``; "": it was not reported."""
         if self.back is None:
             return ""
-        return f"{clean(self.host)} {clean(self.link)} has its link again at second {self.back:.0f}"
+        again = f"{clean(self.host)} {clean(self.link)} has its link again"
+        if self.after:
+            return f"{again} {self.back:.0f} s after {self.after}"
+        return f"{again} at second {self.back:.0f}"
 
     @property
     def sentence(self) -> str:
@@ -102,9 +107,14 @@ class NicIncident:
         second = max(0.0, self.second)
         if self.times > 1:
             what += f" {self.times} times, first"
-        happened = f"{clean(self.host)} {clean(self.link)} {what} at second {second:.0f}"
+        happened = f"{clean(self.host)} {clean(self.link)} {what}"
+        if self.after:
+            happened += f" {second:.0f} s after {self.after}"
+        else:
+            happened += f" at second {second:.0f}"
         if self.back is not None:
-            happened += f", back at second {self.back:.0f}"
+            back = f"{self.back:.0f} s after it" if self.after else f"at second {self.back:.0f}"
+            happened += f", back {back}"
         if is_renamed or not shown:
             return happened
         return f"{happened} (kernel log: {shown})"
@@ -121,6 +131,8 @@ class ChosenNic:
     begin: float
     """Start of the axis on the clock of the host (CLOCK_MONOTONIC)."""
     changes: tuple[LinkChange, ...] = ()
+    after: str = ""
+    """There is no axis: what `begin` is the end of."""
 
 
 def nic_incidents(
@@ -155,7 +167,7 @@ def _of_host(
     yield from changes
     for entry in _during(snapshot.kernel_log.of_link(link), nic.begin, nic.begin + seconds):
         second = entry.time - nic.begin
-        found = NicIncident(host, shown, second, entry.known.meaning, entry.text)
+        found = NicIncident(host, shown, second, entry.known.meaning, entry.text, after=nic.after)
         yield _with_return(found, changes) if found.meaning == "link_lost" else found
 
 
@@ -187,7 +199,7 @@ def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> Iterab
             open_losses.add(happened)
         if happened not in found:
             text = change.name if happened == "renamed" else ""
-            found[happened] = NicIncident(host, shown, second, happened, text)
+            found[happened] = NicIncident(host, shown, second, happened, text, after=nic.after)
         elif happened in LOSSES:
             earlier = found[happened]
             found[happened] = replace(earlier, back=None, times=earlier.times + 1)

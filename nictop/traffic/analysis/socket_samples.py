@@ -38,6 +38,11 @@ class SocketsAt:
         """Segments since the connections were made."""
         return sum(socket.retransmits for socket in self.by_inode.values())
 
+    @property
+    def most_received(self) -> int:
+        """Bytes, of the connection that has received most."""
+        return max((_moved(socket, False) for socket in self.by_inode.values()), default=0)
+
     def arrived_since(self, before: SocketsAt) -> Interval:
         seconds = self.time - before.time
         size = self._moved_since(before, sends=False)

@@ -36,8 +36,11 @@ class ChangeRequired:
     """The user must make a change; the experiment continues when the callback `change` returns."""
 
     step: ExperimentStep
+    """With the NICs of now."""
     sentence: str
     """The required state, and the current one if it is known; without control characters."""
+    variable: str = ""
+    """What is to be changed; "": not known."""
 
 
 @dataclass(frozen=True)

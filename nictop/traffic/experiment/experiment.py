@@ -29,6 +29,7 @@ from nictop.traffic.experiment.events import (
 from nictop.traffic.experiment.hook import run_hook
 from nictop.traffic.experiment.manual_changes import (
     ManualChangeTimeouts,
+    change_sentence,
     refreshed_plan,
     unavailable_end,
     unmet_change,
@@ -287,7 +288,7 @@ class _RunningExperiment:
         is_made = variable != "setup" or self._value == step.value  # a setup cannot be seen
         if reason or not is_made:
             self._value = None
-            await self._request_change(number, step, reason)
+            await self._request_change(number, replace(step, plan=plan), reason)
             await self._wait_for_ends(step)
             plan = await self._wait_for_change(step, plan)
             self._value = step.value
@@ -307,8 +308,8 @@ class _RunningExperiment:
             if refusal:
                 raise _StepRefused(refusal)
             return
-        current = f" (current: {reason})" if reason else ""
-        self._emit(ChangeRequired(step, f"{step.change}{current}"))
+        sentence, variable = change_sentence(step.change, reason), self._experiment.variable
+        self._emit(ChangeRequired(step, sentence, variable))
         if self._change is None:
             raise _ExperimentStopped(f"change required, no terminal to ask: {step.change}")
         if not await run_until(self._stop, self._change(step)):

@@ -93,6 +93,12 @@ async def wait_for_change(
         await asyncio.sleep(min(CHECK_SECONDS, remaining))
 
 
+def change_sentence(change: str, missing: str) -> str:
+    """``MTU of ens4 on a: 9000 (current: a: ens4 MTU 1500, required 9000)``. `missing`: of
+    `unmet_change`."""
+    return f"{change} (current: {missing})" if missing else change
+
+
 def unmet_change(variable: str, value: str, plan: RunPlan, hosts: Mapping[str, RunHost]) -> str:
     """Which change the newest inventories do not show, or which NIC has no carrier, without control
     characters; "" if none."""

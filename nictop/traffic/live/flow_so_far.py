@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from nictop.probe.light_dataclasses import dataclass
 from nictop.traffic.analysis.socket_samples import SocketsAt, carry_payload, data_sockets
 from nictop.traffic.generators import Side
+from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.live.series import Series
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import FlowGroup, run_time
@@ -21,6 +22,9 @@ from nictop.traffic.results.result import Flow, IntervalPoint
 
 MIN_SOCKET_INTERVAL = 0.05
 """Seconds between two samples of the sockets that make a rate."""
+MESSAGE_BYTES = 1024
+"""More than the cookie and the options, a JSON object, that iperf3 sends over its control
+connection before any payload (iperf_api.c: send_parameters)."""
 
 
 @dataclass(frozen=True)
@@ -116,6 +120,8 @@ class _SocketPoints:
         self._last: SocketsAt | None = None
         """None: none has carried payload."""
         self.earlier_retransmits = 0
+        self._has_arrived = False
+        """Payload was received."""
         self.series = Series[IntervalPoint]()
 
     def read(self, axis: float) -> None:
@@ -134,6 +140,12 @@ class _SocketPoints:
         if sample.time - last.time < MIN_SOCKET_INTERVAL:
             return
         self._last = sample
-        interval = sample.sent_since(last) if self._sends else sample.arrived_since(last)
+        interval = sample.sent_since(last) if self._sends else self._arrived(last, sample)
         if interval is not None:
             self.series.add(IntervalPoint(sample.time - self.series.origin, interval))
+
+    def _arrived(self, last: SocketsAt, sample: SocketsAt) -> Interval | None:
+        """None: no payload was received yet, but that of the other direction was sent."""
+        least = MESSAGE_BYTES if self._has_control else 0
+        self._has_arrived = self._has_arrived or sample.most_received > least
+        return sample.arrived_since(last) if self._has_arrived else None

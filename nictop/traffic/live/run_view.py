@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 SILENT_SECONDS = 3.0
 """Of a running test: what is older was not reported again, and is not said to be of now."""
+FIRST_ARRIVAL_SECONDS = 1.0
+"""After the first byte of a run: as long as its connections are made, nothing arrives on them."""
 FIRST_SECONDS = 10.0
 """On the time axis of a workload of which nothing is known yet."""
 
@@ -120,6 +122,16 @@ class RunView:
             return None
         return points[-1] if self.age_of(points[-1]) is None else None
 
+    def arrival_now(self, flow: Flow) -> IntervalPoint | None:
+        """The newest interval of a direction; None: as for `newest`, or in the first second nothing
+        has arrived yet, which is no rate."""
+        point = self.newest(flow.points)
+        if point is None or self.result is not None or self.plan.is_of_one_host:
+            return point
+        is_first = point.time < self.start + FIRST_ARRIVAL_SECONDS
+        has_arrived = any(earlier.interval.bytes for earlier in flow.points)
+        return None if is_first and not has_arrived else point
+
     def age_of(self, point: Timed) -> float | None:
         """Seconds since it, if that is so long while the run lasts that it is not of now."""
         if self.result is not None:
@@ -148,11 +160,45 @@ class RunView:
         return self.plan.is_of_one_host and any(load.series for load in self.hosts)
 
     @property
+    def has_figures(self) -> bool:
+        """Stopped now, it would have a result (`analysis/stopped.py`): the receiver has reported
+        measured seconds, requests were answered, or what one host does has begun."""
+        if self.plan.is_of_one_host:
+            return self.seconds > self.start
+        if self.plan.test == "loaded":
+            return any(point.rate for point in self.transactions)
+        if self.plan.has_requests:
+            return any(point.time > 0 for point in self.transactions)
+        flows_now = self.flows_now or [FlowNow()] * len(self.flows)
+        for flow, now in zip(self.flows, flows_now, strict=True):
+            if not now.by_sockets and any(map(_is_arrival, flow.points)):
+                return True
+            if self._is_acknowledged(flow):
+                return True
+        return False
+
+    def _is_acknowledged(self, flow: Flow) -> bool:
+        """What a foreign end received is known by its TCP: an interval of the sender's generator,
+        and two samples of its connections in that time (`analysis/assemble.py`)."""
+        end = self.plan.foreign_end
+        if end is None or flow.receiver != end.host or self.plan.protocol != "tcp":
+            return False
+        if not flow.points or flow.points[-1].time <= 0:
+            return False
+        until = flow.points[-1].time + self.plan.interval
+        return sum(0 < point.time <= until for point in flow.sent_points) > 1
+
+    @property
     def series(self) -> tuple[Sequence[IntervalPoint | TransactionPoint], ...]:
         """What was measured over time, without what is empty: arrivals of each direction, or
         transactions."""
         arrivals = (flow.points for flow in self.flows)
         return tuple(filter(None, (*arrivals, self.transactions)))
+
+
+def _is_arrival(point: IntervalPoint) -> bool:
+    """Of measured seconds, by the receiver."""
+    return point.time > 0 and not point.interval.omitted and not point.interval.sends
 
 
 class LiveRun:

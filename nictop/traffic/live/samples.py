@@ -66,6 +66,14 @@ class RunSample:
     hosts: tuple[HostSample, ...]
     is_moment: bool = False
     """Counts are those of one interval; else of all measured seconds so far."""
+    is_stopped: bool = False
+    """Counts are those of a run that was stopped: of the seconds that its generators had reported
+    until then. While it ran, those since were counted, too, by the sockets."""
+
+    @property
+    def names_seconds(self) -> bool:
+        """A count is shown with the seconds that it is of."""
+        return self.is_moment or self.is_stopped
 
 
 def values_of(view: RunView, time: float | None) -> RunSample:
@@ -148,7 +156,7 @@ def _newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
 
 def _arrived_so_far(view: RunView, flow: Flow) -> Interval | None:
     """The newest interval, with the datagrams of all measured ones."""
-    point = view.newest(flow.points)
+    point = view.arrival_now(flow)
     if point is None:
         return None
     newest = point.interval
@@ -222,7 +230,8 @@ def run_totals(view: RunView) -> RunSample | None:
     figures = {sender.host: sender for sender in reversed(view.result.sockets)}
     flows = [_flow_total(flow, figures.get(flow.sender), span) for flow in view.flows]
     hosts = [_host_total(host, span) for host in view.hosts]
-    return RunSample(view.seconds, tuple(flows), tuple(hosts))
+    is_stopped = view.result.stopped is not None
+    return RunSample(view.seconds, tuple(flows), tuple(hosts), is_stopped=is_stopped)
 
 
 def _flow_total(flow: Flow, figures: SocketFigures | None, span: float) -> FlowSample:
@@ -247,8 +256,10 @@ def _arrived_in_all(flow: Flow) -> Interval | None:
 def _sent_in_all(flow: Flow, figures: SocketFigures | None, span: float) -> Interval | None:
     if figures is None and flow.retransmits is None:
         return None
-    rate = flow.sent.bits_per_second if flow.sent is not None else 0.0
-    total = Interval(0.0, span, rate, sends=True, retransmits=flow.retransmits)
+    rate, seconds = 0.0, span
+    if flow.sent is not None:
+        rate, seconds = flow.sent.bits_per_second, flow.sent.seconds
+    total = Interval(0.0, seconds, rate, sends=True, retransmits=flow.retransmits)
     if figures is None:
         return total
     return replace(total, rtt=figures.rtt, congestion_window=_bytes_of_window(figures))

@@ -93,6 +93,8 @@ class RunLog:
     stopped: float | None = None
     """Measured seconds when the user stopped it; None: it was not stopped."""
     path_test: PathReport | None = None
+    tested: float | None = None
+    """End of the path test, seconds of this machine's CLOCK_MONOTONIC; None: there was none."""
     notes: tuple[str, ...] = ()
     """Remarks for the result."""
     typed: RunPlan | None = None

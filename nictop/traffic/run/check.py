@@ -62,6 +62,7 @@ async def check(
         if missing:
             seconds = limits.check - (deadline - time.monotonic())
             _add_tools(log, line, missing, seconds)
+    log.tested = time.monotonic()
     tools = {end.host: end.tools for end in log.ends.values() if end.tools is not None}
     log.path_test = run_path_report(log.plan, path, log.hosts, tools)
 

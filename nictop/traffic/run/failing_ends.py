@@ -24,6 +24,7 @@ from nictop.traffic.run.failure_cause import (
     no_result_failure,
     taken_server,
 )
+from nictop.traffic.run.link_loss import with_early_loss
 
 
 class FailingEnds:
@@ -62,6 +63,7 @@ class FailingEnds:
         if found.kind in NOT_CONNECTED_KINDS:
             await self._request_paths(group)
             found = reason(log)
+        found = with_early_loss(log, found)
         if group is not self._log.first:
             found = replace(found, sentence=f"bulk flow: {found.sentence}")
         return RunFailed(found)

@@ -46,7 +46,8 @@ def timeout_failure(
     where = f"between {clean(plan.client.host)} and {clean(plan.server.host)}"
     lost = link_loss(log)
     if lost:
-        return Failure("stall", f"no more data {where}: {lost}")
+        no_data = "no more data" if payload_bytes else "no data received"
+        return Failure("stall", f"{no_data} {where}: {lost}")
     ended = _ended_alone(log)
     if ended is not None:
         return Failure("other", f"{clean(ended.host)}: the {ended.side} ended without a result")

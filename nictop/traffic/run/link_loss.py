@@ -5,8 +5,10 @@ Reads nothing.
 
 from __future__ import annotations
 
+from nictop.probe.light_dataclasses import replace
 from nictop.traffic.analysis.assemble import incidents_so_far
 from nictop.traffic.analysis.nic_incidents import LOSSES, NicIncident
+from nictop.traffic.failures import Failure
 from nictop.traffic.record.log import RunLog, axis_start, interval_time
 from nictop.traffic.run.unreachable import link_down
 
@@ -18,9 +20,20 @@ def link_loss(log: RunLog) -> str:
     """``vm1 ens256 lost its carrier at second 3, back at second 18``; the link that is down now, if
     no loss of it was reported; "": neither."""
     for incident in incidents_so_far(log, axis_start(log)):
-        if incident.meaning in LOSSES and not _was_overcome(log, incident):
+        is_recovered = bool(incident.after) and incident.back is not None  # see `with_early_loss`
+        if incident.meaning in LOSSES and not is_recovered and not _was_overcome(log, incident):
             return incident.sentence
     return link_down(log)
+
+
+def with_early_loss(log: RunLog, failure: Failure) -> Failure:
+    """Of a run that has no first byte: with what happened to a link since the path test, after
+    which TCP may have given up."""
+    for incident in incidents_so_far(log, axis_start(log)):
+        is_named = incident.sentence in failure.sentence
+        if incident.after and incident.meaning in LOSSES and not is_named:
+            return replace(failure, sentence=f"{failure.sentence}; {incident.sentence}")
+    return failure
 
 
 def overcome_loss(log: RunLog) -> str:

@@ -366,6 +366,20 @@ class TrafficController:
         finally:
             self._answer, self.wanted = None, None
 
+    def _follow_change(self) -> None:
+        """While it is waited for, what is said of it is what the hosts show now."""
+        wanted = self.wanted
+        if wanted is None or not self.awaits_answer or not wanted.variable:
+            return
+        from nictop.traffic.experiment.manual_changes import change_sentence, unmet_change
+
+        step = wanted.step
+        missing = unmet_change(wanted.variable, step.value, step.plan, self._hosts)
+        sentence = change_sentence(step.change, missing)
+        if self.stages and self.stages[-1][0] == self.sentence:
+            self.stages[-1] = sentence, self.stages[-1][1]
+        self.sentence = sentence
+
     @property
     def awaits_answer(self) -> bool:
         """It waits for `answer`."""
@@ -395,5 +409,6 @@ class TrafficController:
         if self._timer is not None:
             self._timer.stop()
             self._timer = None
+        self._follow_change()
         self._view = None if self._live is None else self._live.view(self._stopped_at)
         self.changed.publish()

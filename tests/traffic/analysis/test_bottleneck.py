@@ -533,6 +533,18 @@ def test_other_process_on_the_receivers_cpu_is_named() -> None:
     )
 
 
+def test_a_process_of_several_threads_is_named_once() -> None:
+    """iperf3 has a thread for each stream from 3.16 on."""
+    threads = [replace(GENERATOR_THREAD, share=share) for share in (0.18, 0.16, 0.12)]
+    assert "; generator iperf3 (pid 900) 46 % in 3 threads (of one CPU, on any" in bottleneck(
+        receiver(OTHER_THREAD, *threads)
+    )
+    busy = [replace(OTHER_THREAD, pid=pid, share=share) for pid, share in ((5, 0.3), (6, 0.25))]
+    assert "processes: yes (pid 6) 50 % in 2 threads, yes (pid 5) 30 %;" in bottleneck(
+        receiver(busy[0], busy[1], busy[1], *threads)
+    )
+
+
 def test_the_probe_of_nictop_is_named() -> None:
     own = replace(OTHER_THREAD, name="python3", probe=True)
     assert "shared with other processes: nictop's probe (pid 812) 52 %;" in bottleneck(

@@ -13,6 +13,7 @@ from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.analysis.workload import (
+    _cpu_limits,
     _limits,
     _login_ifindex,
     _notes,
@@ -23,7 +24,7 @@ from nictop.traffic.analysis.workload import (
 from nictop.traffic.drops.counted_losses import CountedLoss
 from nictop.traffic.plan.plan import Endpoint, Judge, RunPlan, TestKind
 from nictop.traffic.results.caveats import caveat_of
-from nictop.traffic.results.host_load import Busy, HostLoad
+from nictop.traffic.results.host_load import Busy, BusyCpu, HostLoad, ThreadLoad
 from nictop.traffic.results.measures import MEASURES, deciding_text, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.workload import (
@@ -73,6 +74,20 @@ def verdict(a: Sequence[Result], b: Sequence[Result]) -> str:
 
 def runs(**more: object) -> list[Result]:
     return [result(**more) for _ in range(3)]  # type: ignore[arg-type]
+
+
+def test_a_process_of_several_threads_is_named_once_among_the_limits() -> None:
+    threads = tuple(
+        ThreadLoad(name, pid, share, (1,), pid == 77)
+        for name, pid, share in (("fio", 77, 0.6), ("sh", 80, 0.5), ("fio", 77, 0.4))
+    )
+    full = (BusyCpu(1, 1.0, 0.05, 0.5, 0.45, 0.0),)
+    made = replace(result(), hosts=(HostLoad("a", "client", BUSY, full=full, threads=threads),))
+    values = [limit.value for limit in _cpu_limits(made)]
+    assert values == [
+        "CPU 1 100 % busy, softirq 5.0 %; most CPU time: fio (pid 77, of the command) 100 % of a "
+        "core in 2 threads, sh (pid 80) 50 % of a core"
+    ]
 
 
 def test_datagrams_that_a_full_socket_buffer_dropped_are_among_the_limits() -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.probe.records import Counters, Hello, Line, LinkChange, TrafficSocket
+from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.analysis.host_loads import host_roles
 from nictop.traffic.analysis.nic_load import packets_between
 from nictop.traffic.experiment.steps import Experiment, ExperimentStep
@@ -24,7 +25,7 @@ from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import LiveHostFigures
 from nictop.traffic.live.run_view import result_view
 from nictop.traffic.live.samples import run_totals, sample_at
-from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.plan import Direction, RunPlan
 from nictop.traffic.record.log import SocketSample, new_groups
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
@@ -237,6 +238,37 @@ def test_readings_of_sockets_are_told_as_such_until_a_generator_reports() -> Non
     assert live.view(1).flows_now == (FlowNow(by_sockets=True),)
     live.report("server", interval(0.5, 1e9))
     assert live.view(1).flows_now == (FlowNow(),)
+
+
+@pytest.mark.parametrize("payload", [0, 5_000_000])
+def test_nothing_arrives_by_sockets_before_the_first_payload(payload: int) -> None:
+    """The server of a test in both directions sends already: what its control connection has
+    received, and the cookie of a connection, is no rate of 0 b/s."""
+    live = live_run(replace(PLAN, direction="bidirectional"))
+    for number in range(3):
+        incoming = socket(3, 0, 37 + payload * number)
+        live.sample("server", 0.3 * number, (socket(1, 10**6 * number, 37), incoming, CONTROL))
+    sample = sample_at(live.view(0.7)).flows[0]
+    assert sample.sending is None
+    assert (sample.arrival is None) == (payload == 0), sample.arrival
+
+
+def test_a_direction_whose_connections_are_being_made_has_no_rate() -> None:
+    """Its first interval of half a second is one of 0 bytes; one that stays at 0 is told as
+    that."""
+    live = live_run(replace(PLAN, direction="bidirectional"))
+    live.report("server", interval(0.5, 0.0))
+    live.report("server", interval(0.5, 36e6, sends=True))
+    assert sample_at(live.view(0.6)).flows[0].arrival is None
+    assert goodput_text(live.view(0.6)) == ""
+    live.report("server", interval(1.0, 0.0))
+    live.report("server", interval(1.0, 36e6, sends=True))
+    blocked = sample_at(live.view(1.1)).flows[0].arrival
+    assert blocked is not None and blocked.bits_per_second == 0.0
+    began = live_run()
+    began.report("server", interval(0.5, 1e9))
+    shown = sample_at(began.view(0.6)).flows[0].arrival
+    assert shown is not None and shown.bits_per_second == 1e9
 
 
 def test_what_was_sent_is_told_as_such_until_the_receiver_reports() -> None:
@@ -549,6 +581,19 @@ def test_measured_seconds_come_from_the_totals() -> None:
     assert run_totals(run_view(flow(steady(1e9)))) is None
 
 
+def test_counts_of_a_stopped_run_have_their_seconds() -> None:
+    """While it ran, the sockets counted until now, and its generators until their last interval:
+    125 retransmits became 101."""
+    (one,) = finished().flows
+    stopped = replace(one, sent=Total(True, True, 1.5, 4e9, retransmits=7))
+    made = replace(finished(), flows=(stopped,), stopped=1.9)
+    totals = run_totals(result_view(made))
+    assert totals is not None and totals.names_seconds
+    assert totals.flows[0].sending is not None and totals.flows[0].sending.seconds == 1.5
+    planned = run_totals(result_view(finished()))
+    assert planned is not None and not planned.names_seconds
+
+
 def test_moment_has_the_interval_and_window_that_contain_it() -> None:
     view = run_view(flow(lambda end: end * 1e9))
     found = sample_at(view, 3.2)
@@ -678,3 +723,32 @@ def test_a_lost_carrier_is_said_as_soon_as_it_is_received() -> None:
     assert live.view(10.0).incidents[0].sentence == f"{found.sentence}, back at second 9"
     live.live.process(RunFinished(result()))
     assert live.view(20.0).incidents == (), "then the result says it"
+
+
+def is_saved(run: Watched, stopped: float) -> bool:
+    """Its result is, if it is stopped at that time on the axis."""
+    made = result_of(replace(run.log, stopped=stopped))
+    return made.failure is None
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_what_is_said_to_be_saved_is_saved_if_the_run_is_stopped_then(direction: Direction) -> None:
+    """At each moment: nothing, a report of the sender, omitted seconds, measured ones."""
+    live = live_run(replace(PLAN, direction=direction, omit=1, time=20))
+    reports: tuple[tuple[Side, Interval], ...] = (
+        ("client", interval(0.5, sends=True, omitted=True)),
+        ("server", interval(0.5, sends=True, omitted=True)),
+        ("client", interval(0.5, omitted=True)),
+        ("server", interval(0.5, omitted=True)),
+        ("client", interval(0.5, sends=True)),
+        ("server", interval(0.5, sends=True)),
+        ("client", interval(0.5)),
+        ("server", interval(0.5)),
+    )
+    told = [live.view(0.6).has_figures]
+    assert is_saved(live, 0.6) == told[0]
+    for side, one in reports:
+        live.report(side, one)
+        told.append(live.view(0.6).has_figures)
+        assert is_saved(live, 0.6) == told[-1], (side, one)
+    assert told == sorted(told) and told[-1] and not told[-3]

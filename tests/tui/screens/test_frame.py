@@ -21,13 +21,12 @@ from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.traffic import TrafficController
 from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, checked_keymap, key_label
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
-from nictop.tui.screens.dialogs.leave import LeaveScreen
+from nictop.tui.screens.dialogs.leave import LeaveScreen, StopScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen
-from nictop.tui.screens.traffic.run import StopScreen
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview import OverviewPane
@@ -313,7 +312,7 @@ async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.Monke
             screen.nictop.changes.changed.publish()
             await screen.settle()
 
-        screen.app.push_screen(StopScreen("What was measured so far is saved."))
+        screen.app.push_screen(StopScreen())
         await screen.settle()
         assert any("Stop the test?" in row for row in screen.drawn())
         await end("running")

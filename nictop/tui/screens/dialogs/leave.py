@@ -1,9 +1,9 @@
-"""Confirmations: quit while a test runs or a change is not confirmed, and the manual step between
-two runs.
+"""Confirmations: stop a test, quit while one runs or a change is not confirmed, and the manual step
+between two runs.
 
 ╭ Quit? ─────────────────────────────────────────────────────────╮
-│ A test is running. Quitting stops it; its results so far are   │
-│ saved.                                                         │
+│ A test is running. Quitting stops it. What was measured so far │
+│ is saved.                                                      │
 │                                                                │
 │ [ Quit ] [▸Cancel ]                                            │
 ╰ Tab Next · Enter Cancel · Esc Cancel · ctrl+c Quit ────────────╯
@@ -12,7 +12,7 @@ two runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
 
@@ -21,6 +21,37 @@ from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import SpanLine
+
+if TYPE_CHECKING:
+    from nictop.tui.controllers.traffic import TrafficController
+
+SAVED = "What was measured so far is saved"
+NOTHING_MEASURED = "Nothing is measured yet: a test without data is not saved."
+ONLY_OMITTED = "Only omitted seconds are over: a test without measured seconds is not saved."
+NOT_REPORTED = "The receiver has reported nothing yet: without its figures a test is not saved."
+
+
+def stop_sentence(traffic: TrafficController) -> str:
+    """What is ended, and what of it is saved, if the test that runs is stopped now."""
+    saved = _saved_sentence(traffic)
+    if traffic.runs_workload:
+        return f"The command and all that it started is ended. {saved}"
+    return saved
+
+
+def _saved_sentence(traffic: TrafficController) -> str:
+    run_view = traffic.view()
+    is_over = run_view is not None and run_view.result is not None
+    has_figures = run_view is not None and run_view.has_figures
+    if has_figures or (traffic.results and is_over):
+        return f"{SAVED}."
+    if traffic.results:
+        return f"{SAVED}; the run that runs now has measured nothing yet."
+    if run_view is None or not run_view.is_measured:
+        return NOTHING_MEASURED
+    if run_view.seconds < 0:
+        return ONLY_OMITTED
+    return NOT_REPORTED
 
 
 class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
@@ -83,6 +114,24 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
         self.dismiss(False)
 
 
+class StopScreen(ConfirmDialog):
+    """Whether the test that runs is stopped: not by the second Enter of two that were to start it.
+    What it says follows the test."""
+
+    DIALOG_TITLE, YES_LABEL, NO_LABEL = "Stop the test?", "Stop", "Continue"
+    CHOSEN = "cancel"
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def is_due(self) -> bool:
+        traffic = self.nictop.traffic
+        return traffic.running and not traffic.is_stopping
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        return list(self.wrapped(stop_sentence(self.nictop.traffic), cells))
+
+
 class LeaveScreen(ConfirmDialog):
     """Whether nictop quits: not by the Enter that was meant for the screen below."""
 
@@ -98,10 +147,12 @@ class LeaveScreen(ConfirmDialog):
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         lines: list[SpanLine] = []
-        if self.nictop.traffic.running:
-            lines += self.wrapped(
-                "A test is running. Quitting stops it; its results so far are saved.", cells
-            )
+        traffic = self.nictop.traffic
+        if traffic.is_stopping:
+            lines += self.wrapped("A test is being stopped.", cells)
+        elif traffic.running:
+            stopped = f"A test is running. Quitting stops it. {stop_sentence(traffic)}"
+            lines += self.wrapped(stopped, cells)
         if self.nictop.changes.is_unconfirmed:
             lines += self.wrapped(
                 "A change is not confirmed. If you quit, the host rolls it back.", cells

@@ -139,6 +139,13 @@ class MenuScreen(PopUp["str | None"]):
         entries.redraw()
         entries.focus()
 
+    def show_entries(self, entries: Sequence[MenuEntry]) -> None:
+        """The same entries, of which others can be chosen now."""
+        self._entries = tuple(entries)
+        shown = self.query_one(MenuList)
+        shown.entries = self._entries
+        shown.redraw()
+
     def draw_resized(self) -> None:
         self.query_one(MenuList).redraw()
 

@@ -134,6 +134,8 @@ class TrafficScreen(FramedScreen):
         self._choice = Choice()
         self._form_error = ""
         """Why it was not started."""
+        self._menu: MenuScreen | None = None
+        """The one that was opened last."""
         try:
             self._configuration = read_configuration(configuration_path(os.environ))
         except NictopError:
@@ -162,6 +164,7 @@ class TrafficScreen(FramedScreen):
         self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
         form.everything = self.app.size.height >= ALL_OPTIONS_MIN_ROWS
         self.subscribe(self.nictop.hosts.changed, self._update)
+        self.subscribe(self.nictop.traffic.changed, self._update_menu)
         self._update()
 
     def open_again(self) -> None:
@@ -421,6 +424,15 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
+        self._menu = MenuScreen("Traffic", self._menu_entries())
+        self.app.push_screen(self._menu)
+
+    def _update_menu(self) -> None:
+        """A test ends while it is open, or begins."""
+        if self._menu is not None and self.app.screen is self._menu and self._menu.is_mounted:
+            self._menu.show_entries(self._menu_entries())
+
+    def _menu_entries(self) -> Sequence[MenuEntry]:
         why_not = ""
         if self.nictop.traffic.running:
             why_not = "a test is running"
@@ -428,7 +440,7 @@ class TrafficScreen(FramedScreen):
             why_not = self._why_no_path()
         path_test = "Test the path (ARP, RTT, MTU, firewall)"
         self_test = "Start a self-test (two ends on this machine, no NIC)"
-        entries = (
+        return (
             MenuEntry("All options", self.toggle_everything, self.query_one(RunForm).everything),
             MenuEntry(path_test, self.test_path, None, not why_not, why_not),
             MenuEntry(
@@ -447,7 +459,6 @@ class TrafficScreen(FramedScreen):
             ),
             MenuEntry(self_test, self.start_self_test),
         )
-        self.app.push_screen(MenuScreen("Traffic", entries))
 
     def measure_command(self) -> None:
         """Ask for a command, and run it on the shown host."""

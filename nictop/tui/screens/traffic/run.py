@@ -26,9 +26,10 @@ from nictop.traffic.path.result import PathReport
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.run.events import PATH_OF_CHECK
 from nictop.tui.keys import RUN_KEYS, shown_key
-from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog
+from nictop.tui.screens.dialogs.leave import ChangeScreen, ConfirmDialog, StopScreen
 from nictop.tui.screens.traffic.run_page import RunPage
 from nictop.tui.screens.traffic.status import last_result_text, late_text, progress_text, time_text
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.traffic.chart import RunChart
 from nictop.tui.widgets.traffic.comparison_view import verdict_of
 from nictop.tui.widgets.traffic.run_waiting import RunStage, RunWaiting
@@ -42,6 +43,7 @@ RUN_COUNTDOWN_SECONDS = 1.0
 """Between two redraws while nothing is measured: the time that is left is counted in seconds."""
 MAX_STAGES = 6
 """Of those before the first data, the last ones."""
+NOT_APPLIED = "nictop does not apply it, but checks it afterwards."
 KEY_IGNORED_SECONDS = 3.0
 """After a test has ended by itself: the key that stops it must not start it again."""
 
@@ -55,15 +57,6 @@ def _done_stage(text: str, seconds: float, missing: str) -> RunStage:
     return RunStage(text, seconds, "done")
 
 
-class StopScreen(ConfirmDialog):
-    """Whether the run is stopped."""
-
-    DIALOG_TITLE, YES_LABEL, NO_LABEL = "Stop the test?", "Stop", "Continue"
-
-    def is_due(self) -> bool:
-        return self.nictop.traffic.running
-
-
 class RepeatScreen(ConfirmDialog):
     """Whether the command of a workload is run again."""
 
@@ -74,10 +67,18 @@ class RepeatScreen(ConfirmDialog):
 
 
 class RunChangeScreen(ChangeScreen):
-    """While the run waits for the answer."""
+    """While the run waits for the answer. It says what the hosts show now: the change is made
+    while it is open."""
+
+    def __init__(self) -> None:
+        super().__init__("")
 
     def is_due(self) -> bool:
         return self.nictop.traffic.awaits_answer
+
+    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        lines = list(self.wrapped(self.nictop.traffic.sentence, cells))
+        return [*lines, *self.wrapped(NOT_APPLIED, cells)]
 
 
 class RunScreen(RunPage):
@@ -147,8 +148,7 @@ class RunScreen(RunPage):
         if wanted is None or wanted is self._shown_change or not traffic.awaits_answer:
             return
         self._shown_change = wanted
-        words = f"{wanted.sentence}\nnictop does not apply it, but checks it afterwards."
-        self.app.push_screen(RunChangeScreen(words), self._answer)
+        self.app.push_screen(RunChangeScreen(), self._answer)
 
     def _answer(self, changed: bool | None) -> None:
         self.nictop.traffic.answer(changed=bool(changed))
@@ -230,11 +230,6 @@ class RunScreen(RunPage):
         keys = f"{again}: run it again · {back}: change its options"
         return RunWaiting("Nothing was measured.", failure, stages, [hint, keys, last])
 
-    def _is_measured(self) -> bool:
-        """Its result has something, if it is stopped now."""
-        run_view = self.run_view()
-        return run_view is not None and (run_view.is_measured or self._has_begun(run_view))
-
     def _has_begun(self, run_view: RunView | None) -> bool:
         """What is measured on one host runs."""
         is_of_one_host = run_view is not None and run_view.plan.is_of_one_host
@@ -267,20 +262,19 @@ class RunScreen(RunPage):
 
     def action_stop(self) -> None:
         """A measurement by hand is ended so: that is its planned end."""
-        traffic = self.nictop.traffic
-        request = traffic.request
-        if request is not None and request.test == "manual":
+        if self.nictop.traffic.measures_by_hand:
             self.action_end_measurement()
-            return
-        question = "Nothing is measured yet: a test without data is not saved."
-        if traffic.results or self._is_measured():
-            question = "What was measured so far is saved."
-        if request is not None and request.test == "workload":
-            question = f"The command and all that it started is ended. {question}"
-        self.app.push_screen(StopScreen(question), self._stop)
+        else:
+            self._ask_to_stop()
+
+    def _ask_to_stop(self) -> None:
+        if self.nictop.traffic.is_stopping:
+            self._stop(True)
+        else:
+            self.app.push_screen(StopScreen(), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
-        if sure and self._is_stopped:
+        if sure and (self._is_stopped or self.nictop.traffic.is_stopping):
             self.nictop.notify("It is being ended.", "Test")
         elif sure:
             self._is_stopped = True
@@ -288,8 +282,16 @@ class RunScreen(RunPage):
             self.app.run_worker(work, name="stop", group="stop", exclusive=True)
 
     def action_end_measurement(self) -> None:
-        """What was begun by hand ends now, as planned."""
-        self._stop(True)
+        """What was begun by hand ends now, as planned; before it has begun, only if that is
+        wanted."""
+        run_view = self.run_view()
+        if run_view is not None and run_view.has_figures:
+            self._stop(True)
+        else:
+            self._ask_to_stop()
+
+    async def action_form(self) -> None:
+        await self.app.run_action("show_form")
 
     async def action_back(self) -> None:
         """The run continues in the background, and its page stays."""
@@ -321,6 +323,8 @@ class RunScreen(RunPage):
         traffic = self.nictop.traffic
         if action in ("stop", "again"):
             return traffic.running == (action == "stop")
+        if action == "form":
+            return self.is_over
         if action == "end_measurement":
             return traffic.measures_by_hand
         return super().check_action(action, parameters)

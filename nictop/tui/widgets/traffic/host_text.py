@@ -136,14 +136,14 @@ def split_text(busy: Busy | None, glyphs: Glyphs, *, brief: bool = False) -> Par
 def network_parts(host: HostSample, values: RunSample, *, brief: bool = False) -> list[Part]:
     """Sending connections, queue (see `carrying_text`) or vhost threads, and NIC: the most
     informative first."""
-    name, is_moment = host.host.host, values.is_moment
+    name, is_moment, names_seconds = host.host.host, values.is_moment, values.names_seconds
     parts: list[Part] = []
     for flow in values.flows:
         if flow.flow.sender == name and flow.sending is not None:
-            parts.append(sending_text(flow.sending, is_moment=is_moment))
+            parts.append(sending_text(flow.sending, names_seconds=names_seconds))
     for flow in values.flows:
         if flow.flow.receiver == name and flow.arrival is not None:
-            parts.append(datagram_text(flow.arrival, is_moment=is_moment))
+            parts.append(datagram_text(flow.arrival, names_seconds=names_seconds))
     # beside means of the whole run it is of one moment
     carrying = carrying_text(host.carrying, brief=brief, is_last=not is_moment)
     parts.append(of_then(host, carrying))
@@ -151,17 +151,17 @@ def network_parts(host: HostSample, values: RunSample, *, brief: bool = False) -
     return list(filter(None, parts)) or [()]
 
 
-def _interval_text(seconds: float, *, is_moment: bool) -> Sequence[Span]:
+def _interval_text(seconds: float, *, is_named: bool) -> Sequence[Span]:
     """`` in 500 ms``: that a count is not that of the whole run."""
-    return [(f" in {units.duration(seconds)}", "dim")] if is_moment and seconds else []
+    return [(f" in {units.duration(seconds)}", "dim")] if is_named and seconds else []
 
 
-def sending_text(sending: Interval, *, is_moment: bool = False) -> Part:
+def sending_text(sending: Interval, *, names_seconds: bool = False) -> Part:
     spans: list[Span] = []
     resent = sending.retransmits
     if resent is not None:
         spans += _labelled(spans, "retransmits", units.count(resent), _alarm(resent, "warn"))
-        spans += _interval_text(sending.seconds, is_moment=is_moment)
+        spans += _interval_text(sending.seconds, is_named=names_seconds)
     if sending.rtt is not None:
         spans += _labelled(spans, "rtt", units.duration(sending.rtt / 1e6))
     if sending.congestion_window is not None:
@@ -180,7 +180,7 @@ def _alarm(count: int, style: str) -> str:
     return style if count else ""
 
 
-def datagram_text(arrival: Interval, *, is_moment: bool = False) -> Part:
+def datagram_text(arrival: Interval, *, names_seconds: bool = False) -> Part:
     """Lost datagrams and jitter of UDP, as the receiver counted them."""
     if arrival.lost is None:
         return ()
@@ -188,7 +188,7 @@ def datagram_text(arrival: Interval, *, is_moment: bool = False) -> Part:
     if arrival.packets is not None:
         lost += f" of {units.count(arrival.packets)}"
     spans: list[Span] = [("lost ", "dim"), (lost, _alarm(arrival.lost, "bad"))]
-    spans += _interval_text(arrival.seconds, is_moment=is_moment)
+    spans += _interval_text(arrival.seconds, is_named=names_seconds)
     if arrival.jitter is not None:
         spans += _labelled(spans, "jitter", units.duration(arrival.jitter / 1e3))
     return spans
@@ -205,7 +205,7 @@ def packet_text(packets: Packets | None, *, is_moment: bool = False) -> Part:
     dropped = packets.dropped
     if dropped is not None:
         spans += _labelled(spans, "drops", units.count(dropped), _alarm(dropped, "bad"))
-        spans += _interval_text(packets.seconds, is_moment=is_moment)
+        spans += _interval_text(packets.seconds, is_named=is_moment)
     return spans
 
 

@@ -28,7 +28,9 @@ from nictop.report.html.latency_charts import latency_charts
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.results.selection import StoredRun, save_run, stored_runs
 from nictop.tui.controllers import traffic
+from nictop.tui.controllers.traffic import TrafficController
 from nictop.tui.screens.dialogs.leave import ChangeScreen, LeaveScreen
+from nictop.tui.screens.dialogs.menu import MenuList
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
@@ -109,6 +111,8 @@ async def test_enter_ends_a_run_at_once_and_shows_what_was_measured(
         await runs.wait_until_finished()
         assert runs.generators() == []
         assert runs.app.screen.active_bindings["enter"].binding.description == "Run again"
+        form = runs.app.screen.active_bindings["e"].binding
+        assert form.show and form.description == "Form", "the way to other tests is in sight"
         assert "received by b" in runs.run_text() and " of 600 s" in runs.run_text()
         picture = runs.chart().shown
         assert picture is not None and picture.flows[0].points
@@ -193,6 +197,7 @@ async def test_a_stopped_run_whose_ends_do_not_report_says_that_nothing_is_saved
 async def test_e_goes_from_a_run_to_the_form() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
+        assert not runs.app.screen.active_bindings["e"].binding.show
         await runs.press("e")
         assert (
             isinstance(runs.app.screen, TrafficScreen)
@@ -1311,6 +1316,25 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
             "4",
             "streams",
         )
+
+
+async def test_the_menu_follows_the_test_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was opened while a test ran, which has ended meanwhile."""
+    running = [True]
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: running[0]))
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("6", "e", "o")
+        await screen.settle()
+        told = "a test is running"
+        assert sum(told in row for row in screen.drawn()) == 3
+        await screen.press("space")
+        checked = list(screen.app.screen.query_one(MenuList).checked)
+        running[0] = False
+        screen.nictop.traffic.publish()
+        await screen.settle()
+        assert not any(told in row for row in screen.drawn())
+        assert screen.app.screen.query_one(MenuList).checked == checked
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from nictop.traffic.plan.request import RunRequest
+from nictop.tui.screens.dialogs.leave import StopScreen
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.traffic import run
 from nictop.tui.screens.traffic.command import CommandEntry, RunCommandScreen
@@ -96,9 +97,9 @@ async def test_long_command_is_cut_in_the_title_and_ended_with_its_processes(
         assert "…" in runs.text("#run-title")
         await runs.until(lambda: runs.nictop.traffic.view() is not None)
         await runs.press("enter")
-        await runs.until(lambda: isinstance(runs.app.screen, run.StopScreen))
+        await runs.until(lambda: isinstance(runs.app.screen, StopScreen))
         assert "The command and all that it started is ended." in words_of(runs)
-        await runs.press("enter")
+        await runs.press("left", "enter")
         await runs.wait_until_finished()
         (stored,) = runs.nictop.traffic.results
         assert stored.result.stopped is not None

@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from time import monotonic
 
 import pytest
 
+from nictop.probe.light_dataclasses import replace
+from nictop.traffic.experiment.events import ChangeRequired
+from nictop.traffic.experiment.steps import ExperimentStep
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.record.log import IntervalMeasured
-from nictop.traffic.run.events import FINAL_COUNTERS, Stage
+from nictop.traffic.results.result import Result
+from nictop.traffic.run.events import FINAL_COUNTERS, RunFinished, Stage
 from nictop.tui.controllers.traffic import TrafficController
-from nictop.tui.screens.traffic.run import RunScreen, StopScreen
+from nictop.tui.screens.dialogs.leave import (
+    NOT_REPORTED,
+    NOTHING_MEASURED,
+    ONLY_OMITTED,
+    SAVED,
+    LeaveScreen,
+    StopScreen,
+)
+from nictop.tui.screens.traffic.form import TrafficScreen
+from nictop.tui.screens.traffic.run import NOT_APPLIED, RunChangeScreen, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
-from tests.support.screen import WIDE, Screen, live_screen, wait_until
+from tests.support.reports import stored_run
+from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
+from tests.traffic.machines import machine, nic
 from tests.traffic.plans import PLAN
-from tests.traffic.watched import Watched
+from tests.traffic.watched import Watched, quiet_host
 
 RATE = re.compile(r"\d+ Mb/s")
 TIME = re.compile(r"\d+ of \d+ s")
@@ -152,17 +172,20 @@ async def test_a_test_that_is_stopped_shows_no_rate_of_before(
             assert told(screen, widget) == ([], [])
 
 
-@pytest.mark.parametrize("is_measured", [False, True])
-async def test_the_question_says_what_is_saved(
-    monkeypatch: pytest.MonkeyPatch, is_measured: bool
-) -> None:
+def dialog_words(screen: Screen) -> str:
+    return " ".join(shown_lines(screen, "#dialog-text").split())
+
+
+@asynccontextmanager
+async def question_of_a_run(
+    monkeypatch: pytest.MonkeyPatch, plan: RunPlan = PLAN
+) -> AsyncIterator[tuple[Screen, Watched]]:
+    """A run of which nothing is measured yet, and the question whether it is stopped."""
     monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
     async with live_screen(WIDE) as screen:
         traffic = screen.nictop.traffic
-        live = Watched(PLAN)
+        live = Watched(plan)
         traffic._live = live.live
-        if is_measured:
-            measure(live, 1.5, 302e6)
         traffic.publish()
         page = RunScreen()
         screen.app.push_screen(page)
@@ -171,7 +194,149 @@ async def test_the_question_says_what_is_saved(
         page.action_stop()
         await wait_until(screen, lambda: isinstance(screen.app.screen, StopScreen))
         await screen.settle()
-        dialog = screen.app.screen
-        assert isinstance(dialog, StopScreen)
-        assert ("Nothing is measured yet" in dialog._text) == (not is_measured)
-        assert ("measured so far is saved" in dialog._text) == is_measured
+        yield screen, live
+
+
+async def test_the_question_says_what_is_saved_at_each_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is measured after it was opened, too."""
+    async with question_of_a_run(monkeypatch) as (screen, live):
+        traffic = screen.nictop.traffic
+        assert dialog_words(screen) == NOTHING_MEASURED
+        live.axis = monotonic() - 1.0
+        live.report("client", Interval(0.0, 1.0, 302e6, True))
+        traffic.publish()
+        assert dialog_words(screen) == NOT_REPORTED, "what was sent alone is no result"
+        measure(live, 1.5, 302e6)
+        traffic.publish()
+        assert dialog_words(screen) == f"{SAVED}."
+        traffic._stopped_at = monotonic()
+        traffic.publish()
+        await screen.settle()
+        assert isinstance(screen.app.screen, RunScreen), "it is being ended: nothing to ask"
+        page = screen.app.screen
+        page.action_stop()
+        await screen.settle()
+        assert screen.app.screen is page
+
+
+async def test_omitted_seconds_are_not_said_to_be_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with question_of_a_run(monkeypatch, replace(PLAN, omit=3)) as (screen, live):
+        live.axis = monotonic() + 1.5
+        live.report("server", Interval(1.0, 1.5, 302e6, False, omitted=True))
+        screen.nictop.traffic.publish()
+        assert dialog_words(screen) == ONLY_OMITTED
+
+
+async def test_the_question_of_an_experiment_tells_runs_that_have_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with question_of_a_run(monkeypatch) as (screen, _):
+        traffic = screen.nictop.traffic
+        traffic.results = (stored_run(1, "one", Result(PLAN, 0.0)),)
+        traffic.publish()
+        assert dialog_words(screen) == f"{SAVED}; the run that runs now has measured nothing yet."
+        traffic._live.process(RunFinished(Result(PLAN, 0.0)))  # type: ignore[union-attr]
+        traffic.publish()
+        assert dialog_words(screen) == f"{SAVED}.", "between two runs"
+
+
+async def test_the_question_before_quitting_does_not_promise_a_result(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with question_of_a_run(monkeypatch) as (screen, live):
+        await screen.press("escape")
+        await screen.press("q")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, LeaveScreen))
+        await screen.settle()
+        assert NOTHING_MEASURED in dialog_words(screen)
+        measure(live, 1.5, 302e6)
+        screen.nictop.traffic.publish()
+        assert f"{SAVED}." in dialog_words(screen)
+        assert "Nothing" not in dialog_words(screen)
+        screen.nictop.traffic._stopped_at = monotonic()
+        screen.nictop.traffic.publish()
+        assert dialog_words(screen) == "A test is being stopped."
+
+
+async def test_a_doubled_enter_does_not_end_the_test_that_it_has_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stops: list[None] = []
+
+    async def stop(self: TrafficController) -> None:
+        stops.append(None)
+
+    monkeypatch.setattr(TrafficController, "stop", stop)
+    async with question_of_a_run(monkeypatch) as (screen, _):
+        page = screen.app.screen_stack[-2]
+        await screen.press("enter")
+        assert screen.app.screen is page and not stops
+        await screen.press("enter", "enter")
+        assert screen.app.screen is page and not stops
+        await screen.press("enter", "left", "enter")
+        assert stops == [None]
+
+
+async def test_a_measurement_by_hand_that_has_not_begun_is_not_ended_by_a_doubled_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its result would be none."""
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        traffic.request = RunRequest("vm1", "vm1", test="manual")
+        await screen.press("b")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        assert not traffic.is_stopping, "by the key on another page, neither"
+        for key in ("enter", "b"):
+            await screen.press(key)
+            assert isinstance(screen.app.screen, StopScreen), key
+            assert dialog_words(screen) == NOTHING_MEASURED
+            await screen.press("enter")
+            assert isinstance(screen.app.screen, RunScreen)
+
+
+async def test_the_question_for_a_change_says_what_the_hosts_show_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The change is made while it is open."""
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: True))
+    async with live_screen(WIDE) as screen:
+        traffic = screen.nictop.traffic
+        hosts = {name: quiet_host(name) for name in "ab"}
+
+        def show(mtu: int) -> None:
+            for name, host in hosts.items():
+                host.session.snapshot = machine(name, nic(4, "ens4", mtu=mtu))
+            traffic.publish()
+
+        show(1500)
+        plan = replace(PLAN, server=replace(PLAN.server, ifindex=4))
+        step = ExperimentStep(plan, "", change="MTU of ens4: 9000", value="9000")
+        traffic._hosts = hosts
+        traffic._answer = asyncio.get_running_loop().create_future()
+        traffic._take(ChangeRequired(step, "MTU of ens4: 9000 (current: 1500)", "mtu"))
+        traffic.publish()
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunChangeScreen))
+        await screen.settle()
+        assert "(current: a: ens4 MTU 1500, required 9000" in dialog_words(screen)
+        show(9000)
+        assert dialog_words(screen) == f"MTU of ens4: 9000 {NOT_APPLIED}"
+        assert [sentence for sentence, _ in traffic.stage_times] == ["MTU of ens4: 9000"]
+
+
+async def test_the_form_is_one_key_from_a_test_that_has_ended() -> None:
+    """Enter starts it again: the way to other tests is beside it."""
+    async with live_screen(NARROW) as screen:
+        screen.nictop.traffic.request = RunRequest("vm1", "vm2")
+        screen.app.push_screen(RunScreen())
+        await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
+        await screen.settle()
+        assert "Enter Run again  Esc Back  e Form" in screen.drawn()[-1]
+        assert screen.drawn()[-1].rstrip().endswith("q Quit")
+        await screen.press("e")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, TrafficScreen))

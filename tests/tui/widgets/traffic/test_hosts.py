@@ -25,6 +25,7 @@ from nictop.tui.widgets.traffic.host_text import (
     datagram_text,
     hottest_text,
     packet_text,
+    sending_text,
 )
 from nictop.tui.widgets.traffic.hosts import RunHosts, draw_hosts
 from nictop.tui.widgets.traffic.viewport import Viewport, VisibleRange
@@ -72,6 +73,12 @@ def test_more_rows_tell_more() -> None:
     assert "█user 2 ▓system 11 ▒softirq 11 ▚irq 0 ░steal 2 ▞guest 0" in many[1]
     assert "RX 812 kpps TX 40.1 kpps drops 0" in many[4]
     assert "retransmits" not in "".join(many[5:]), "the receiver sends nothing again"
+
+
+def test_retransmits_of_a_stopped_run_name_their_seconds() -> None:
+    sending = Interval(0.0, 10.1, 1e9, True, retransmits=101, rtt=32_900)
+    for names_seconds, shown in ((True, "retransmits 101 in 10.1 s rtt"), (False, "101 rtt")):
+        assert shown in text([tuple(sending_text(sending, names_seconds=names_seconds))])[0]
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 160, 200])

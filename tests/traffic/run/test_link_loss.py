@@ -1,0 +1,76 @@
+"""A link that was lost after the path test of a run and before its first byte."""
+
+from __future__ import annotations
+
+import pytest
+
+from nictop.model.text.words import IFF_UP
+from nictop.probe.records import Line, LinkChange
+from nictop.traffic.failures import Failure
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.run.failure_cause import timeout_failure
+from nictop.traffic.run.link_loss import link_loss, with_early_loss
+from tests.traffic.machines import machine, nic
+from tests.traffic.plans import PLAN
+from tests.traffic.watched import AXIS_START, Watched
+
+TESTED = AXIS_START - 30.0
+NO_ANSWER = Failure("timeout", "b does not answer at port 5201")
+
+
+def change(second: float, *, carrier: bool, mtu: int = 1500) -> LinkChange:
+    """So many seconds after the path test."""
+    state = "up" if carrier else "down"
+    return LinkChange(TESTED + second, 4, False, "ens4", state, carrier, IFF_UP, mtu)
+
+
+def run_with(*changes: LinkChange, tested: float | None = TESTED) -> Watched:
+    """A run without a byte; the links of both hosts are up now."""
+    run = Watched(PLAN)
+    for name, host in run.log.hosts.items():
+        host.session.snapshot = machine(name, nic(PLAN.client.ifindex or 0, "ens4"))
+    for one in changes:
+        run.log.hosts["a"].session.process(Line(link_change=one))
+    run.log.tested = tested
+    return run
+
+
+BACK = (change(2.0, carrier=False), change(9.0, carrier=True))
+NAMED = "a ens4 lost its carrier 2 s after the path test, back 9 s after it"
+
+
+def test_a_loss_before_the_first_byte_is_named() -> None:
+    log = run_with(*BACK).log
+    assert with_early_loss(log, NO_ANSWER).sentence == f"{NO_ANSWER.sentence}; {NAMED}"
+    assert link_loss(log) == "", "the link is up again: it need not be the cause"
+
+
+def test_a_link_that_does_not_come_back_is_the_cause() -> None:
+    log = run_with(BACK[0]).log
+    found = timeout_failure(log, 0.0, 30.0, is_deadline=False)
+    assert found.sentence == (
+        "no data received between a and b: a ens4 lost its carrier 2 s after the path test"
+    )
+    assert with_early_loss(log, found) == found, "named once"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        run_with(change(-9.0, carrier=False), change(-2.0, carrier=True)),
+        run_with(*BACK, tested=None),
+        run_with(change(2.0, carrier=True, mtu=9000)),
+    ],
+    ids=["before the path test, which tells it", "no path test", "another change"],
+)
+def test_nothing_else_is_named(run: Watched) -> None:
+    assert with_early_loss(run.log, NO_ANSWER) == NO_ANSWER
+
+
+def test_it_is_told_while_the_first_byte_is_waited_for() -> None:
+    run = run_with(*BACK)
+    (told,) = run.view(-5.0).incidents
+    assert told.sentence == NAMED
+    assert told.return_sentence == "a ens4 has its link again 9 s after the path test"
+    run.report("server", Interval(0.0, 0.5, 1e9, False))
+    assert run.view(0.6).incidents == (), "data flows: it has not kept the test from its begin"
