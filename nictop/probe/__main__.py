@@ -33,6 +33,9 @@ from nictop.probe.restriction import give_up_rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
     from nictop.probe.counters.on_demand.connections.reader import ConnectionReader
     from nictop.probe.counters.targets import Targets
 
@@ -232,30 +235,37 @@ class Probe:
         request, problem = parse_request(line)
         if problem:
             self._send_trouble(f"request not understood: {problem}")
+        fields: Mapping[str, Any] = request
         now = time.monotonic()
-        if "interval" in request:
-            self._schedule.set_interval(request["interval"], now)
-        if "watch" in request:
-            self._counters.watch(request["watch"])
-            if self._options.parts and not self._links_watched:
-                self._links_watched = True  # the reader waits for their first counters
-                self._schedule.bring_forward(EAGER_SECONDS if self._options.eager else 0.0, now)
-        if "machine" in request:
-            self._counters.watch_machine(request["machine"])
-        if "connections" in request:
-            self._request_connections(request["connections"], now)
-        if "ping" in request:
-            self._send("pong", {"sequence": request["ping"], "monotonic": now})
-        if "recheck" in request:
-            self._inventories.set_recheck(request["recheck"], now)
-        if "events" in request:
-            self._inventories.set_events_at_once(request["events"])
-        if request.get("inventory"):
+        for name, handle in self._handlers.items():
+            if name in fields:
+                handle(fields[name], now)
+
+    @property
+    def _handlers(self) -> Mapping[str, Callable[[Any, float], None]]:
+        """Fields of a request, in the order in which they take effect."""
+        return {
+            "interval": self._schedule.set_interval,
+            "watch": self._watch,
+            "machine": lambda wanted, _: self._counters.watch_machine(wanted),
+            "connections": self._request_connections,
+            "ping": lambda number, now: self._send("pong", {"sequence": number, "monotonic": now}),
+            "recheck": self._inventories.set_recheck,
+            "events": lambda wanted, _: self._inventories.set_events_at_once(wanted),
+            "inventory": self._request_inventory,
+            "traffic": lambda wanted, now: self._actions.handle_request("traffic", wanted, now),
+            "change": lambda wanted, now: self._actions.handle_request("change", wanted, now),
+        }
+
+    def _watch(self, links: list[int], now: float) -> None:
+        self._counters.watch(links)
+        if self._options.parts and not self._links_watched:
+            self._links_watched = True  # the reader waits for their first counters
+            self._schedule.bring_forward(EAGER_SECONDS if self._options.eager else 0.0, now)
+
+    def _request_inventory(self, wanted: bool, now: float) -> None:
+        if wanted:
             self._inventories.request("request", now, forced=True)
-        if "traffic" in request:
-            self._actions.handle_request("traffic", request["traffic"], now)
-        if "change" in request:
-            self._actions.handle_request("change", request["change"], now)
 
     def _request_connections(self, links: list[int], now: float) -> None:
         if self._connections is not None:
