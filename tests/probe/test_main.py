@@ -25,10 +25,15 @@ from nictop.probe.inventory import child as inventory_child
 from nictop.probe.inventory.child import MAX_INVENTORY_BYTES, InventoryChild
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.protocol import hello as first_words
-from nictop.probe.protocol.arguments import parse_options
+from nictop.probe.protocol.arguments import ProbeOptions, parse_options
 from nictop.probe.protocol.hello import first_namespace, hello
 from nictop.probe.protocol.output import MAX_BACKLOG_BYTES, LineWriter
-from nictop.probe.protocol.requests import MAX_REQUEST_BYTES, RequestLines, parse_request
+from nictop.probe.protocol.requests import (
+    MAX_REQUEST_BYTES,
+    REQUEST_FIELDS,
+    RequestLines,
+    parse_request,
+)
 from nictop.probe.protocol.schedule import Schedule
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.wire.codec import decode
@@ -578,6 +583,11 @@ def another_probe(
         command=[sys.executable, "-I", "-S", str(folder / "run.py")], namespace=namespace
     ) as probe:
         yield probe
+
+
+def test_each_field_of_a_request_is_handled() -> None:
+    probe = ProbeLoop(ProbeOptions())
+    assert set(probe._handlers) == set(REQUEST_FIELDS)
 
 
 def with_inventory(body: str) -> str:
