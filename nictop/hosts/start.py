@@ -154,7 +154,13 @@ class StartSteps:
     def _begin(self, name: StepName, now: float, target: str = "") -> None:
         """End the step before, unless it is the same. A stage that was passed begins again for
         another hop or address, with those that follow it."""
-        if self._begun and (self._begun[-1].name, self._begun[-1].target) == (name, target):
+        self._has_failed = False
+        newest = self._begun[-1] if self._begun else None
+        if newest is not None and (newest.name, newest.target, newest.ended) == (
+            name,
+            target,
+            None,
+        ):
             return
         is_again = bool(self._begun) and self._begun[-1].is_again and name in INVENTORY_STEPS
         self._end(now)
