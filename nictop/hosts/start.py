@@ -154,7 +154,8 @@ class StartSteps:
     def _begin(self, name: StepName, now: float, target: str = "") -> None:
         """End the step before, unless it is the same. A stage that was passed begins again for
         another hop or address, with those that follow it."""
-        if self._begun and (self._begun[-1].name, self._begun[-1].target) == (name, target):
+        self._has_failed = False
+        if self._is_on(name, target):
             return
         is_again = bool(self._begun) and self._begun[-1].is_again and name in INVENTORY_STEPS
         self._end(now)
@@ -164,6 +165,11 @@ class StartSteps:
         began = {step.name: step.began for step in self._begun}
         self._begun = [step for step in self._begun if ALL_STEPS.index(step.name) < place]
         self._begun.append(_Begun(name, began.get(name, now), target, is_again=is_again))
+
+    def _is_on(self, name: StepName, target: str) -> bool:
+        if not self._begun or self._begun[-1].ended is not None:
+            return False
+        return (self._begun[-1].name, self._begun[-1].target) == (name, target)
 
     def _end(self, now: float) -> None:
         if self._begun and self._begun[-1].ended is None:

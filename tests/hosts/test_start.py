@@ -286,6 +286,18 @@ def test_a_host_that_was_lost_in_the_middle_of_a_step_has_done_none_of_it() -> N
     assert {state for _, state, _ in steps(one, 11.0)} == {"waiting"}
 
 
+def test_a_step_that_goes_on_after_a_loss_has_not_failed() -> None:
+    """A recording need not have the attempt between the two."""
+    one = session(RECORDED)
+    for item in (SourceState("live"), hello(), SourceState("lost", "gone", 1.0)):
+        one.process(item, 1.0)
+    assert [state for _, state, _ in steps(one, 2.0)] == ["done", "failed", "waiting"]
+    for item in (SourceState("live"), RESTARTED):
+        one.process(item, 3.0)
+    assert [state for _, state, _ in steps(one, 4.0)] == ["done", "active", "waiting"]
+    assert steps(one, 6.0)[1] == ("links", "active", 5.0), "it goes on"
+
+
 def test_a_step_that_was_not_needed_is_not_done() -> None:
     """A ProxyCommand is given the name of the host: nothing was resolved here."""
     one = session()
