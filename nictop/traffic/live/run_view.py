@@ -122,6 +122,13 @@ class RunView:
             return None
         return points[-1] if self.age_of(points[-1]) is None else None
 
+    def is_only_sent(self, number: int) -> bool:
+        """Of the direction with this number its points are what was sent, and the receiver, which
+        is watched, has yet to report."""
+        end = self.plan.foreign_end
+        is_foreign = end is not None and self.flows[number].receiver == end.host
+        return bool(self.flows_now) and self.flows_now[number].by_sender and not is_foreign
+
     def arrival_now(self, flow: Flow) -> IntervalPoint | None:
         """The newest interval of a direction; None: as for `newest`, or in the first second nothing
         has arrived yet, which is no rate."""

@@ -276,6 +276,7 @@ def test_what_was_sent_is_told_as_such_until_the_receiver_reports() -> None:
     live = Watched(replace(PLAN, direction="reverse"))
     live.report("server", interval(0.5, 9.47e6, sends=True))
     assert live.view(1).flows_now == (FlowNow(by_sender=True),)
+    assert goodput_text(live.view(1)) == "", "the title and the frame have no room for the word"
     live.report("client", interval(0.5, 6.2e6))
     view = live.view(1)
     assert view.flows_now == (FlowNow(),)

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from nictop.model.columns.column import Column
 
 FILTER_HINT = "filter: host, NIC, network or address"
+RUNNING_ALREADY = "A test is running already"
 ALL_OPTIONS_MIN_ROWS = 34
 """Rows of a screen that has room for all options at once."""
 SELF_TEST_HINT = "Self-test: both ends on this machine, no NIC involved."
@@ -164,7 +165,7 @@ class TrafficScreen(FramedScreen):
         self.nictop.traffic.form_values = form.words = self.nictop.traffic.form_values or form.words
         form.everything = self.app.size.height >= ALL_OPTIONS_MIN_ROWS
         self.subscribe(self.nictop.hosts.changed, self._update)
-        self.subscribe(self.nictop.traffic.changed, self._update_menu)
+        self.subscribe(self.nictop.traffic.changed, self._follow_test)
         self._update()
 
     def open_again(self) -> None:
@@ -388,7 +389,7 @@ class TrafficScreen(FramedScreen):
             return
         self._form_error = ""
         if not self.nictop.traffic.start(request, self_test=choice.is_self_test):
-            self._form_error = "A test is running already"
+            self._form_error = RUNNING_ALREADY
         # what is typed after the run is no text of a field
         self.set_focus(self.query_one(PairTable))
         self.app.push_screen(RunScreen())
@@ -427,8 +428,11 @@ class TrafficScreen(FramedScreen):
         self._menu = MenuScreen("Traffic", self._menu_entries())
         self.app.push_screen(self._menu)
 
-    def _update_menu(self) -> None:
-        """A test ends while it is open, or begins."""
+    def _follow_test(self) -> None:
+        """A test has ended, or begun: what the form and its menu say of it."""
+        if self._form_error == RUNNING_ALREADY and not self.nictop.traffic.running:
+            self._form_error = ""
+            self._check()
         if self._menu is not None and self.app.screen is self._menu and self._menu.is_mounted:
             self._menu.show_entries(self._menu_entries())
 

@@ -68,7 +68,9 @@ def goodput_text(run_view: RunView) -> str:
 
 def _goodput_now(run_view: RunView) -> float | None:
     """Of the newest interval of each direction; None: nothing was received, or of a direction
-    nothing newer was reported."""
+    nothing newer was reported, or only what was sent."""
+    if any(map(run_view.is_only_sent, range(len(run_view.flows)))):
+        return None
     newest = [run_view.arrival_now(flow) for flow in run_view.flows if flow.points]
     known = [point.interval.bits_per_second for point in newest if point is not None]
     return sum(known) if known and len(known) == len(newest) else None

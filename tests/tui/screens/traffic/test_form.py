@@ -1318,6 +1318,25 @@ async def test_what_is_typed_ahead_comes_into_the_field_that_the_key_before_has_
         )
 
 
+async def test_that_a_test_runs_is_not_said_after_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    running = [True]
+    monkeypatch.setattr(TrafficController, "running", property(lambda self: running[0]))
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), nic("ens3", "192.0.2.1"))
+        await screen.press("6", "e")
+        form = screen.app.screen
+        assert isinstance(form, TrafficScreen)
+        form.start_self_test()
+        await screen.press("e")
+        await screen.settle()
+        assert screen.app.screen is form
+        assert any("A test is running already" in row for row in screen.drawn())
+        running[0] = False
+        screen.nictop.traffic.publish()
+        await screen.settle()
+        assert not any("A test is running" in row for row in screen.drawn())
+
+
 async def test_the_menu_follows_the_test_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     """It was opened while a test ran, which has ended meanwhile."""
     running = [True]
