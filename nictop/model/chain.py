@@ -16,7 +16,7 @@ from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
 from nictop.model.doubts import doubts_of
 from nictop.model.facts.hardware import pcie_text
 from nictop.model.facts.routing import UNANSWERED_STATES
-from nictop.model.managers.link_managers import link_manager, profile_name
+from nictop.model.managers.link_managers import is_activated, link_manager, profile_name
 from nictop.model.parts import rates_of_links
 from nictop.model.per_inventory import PerInventory, neighbours_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
@@ -227,8 +227,10 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
     inventory, configuration = snapshot.inventory, snapshot.configuration
     if inventory is None or configuration is None:
         return "unknown", NOT_READ_YET
-    manager = link_manager(link, inventory, configuration)
     name = profile_name(link, snapshot)[0]
+    if is_activated(link, inventory):  # the usual case, which needs no files
+        return "passed", "NetworkManager" if name == units.UNKNOWN else name
+    manager = link_manager(link, inventory, configuration)
     if manager.name == "none":
         state: StepState = "none" if link.addresses else "failed"
         return state, "no manager"

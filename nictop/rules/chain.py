@@ -8,7 +8,7 @@ Reads nothing; takes the newest snapshot and the findings about the NIC.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
 from typing import NamedTuple, get_args
@@ -56,12 +56,9 @@ MAY_CHANGE = MAY_CHANGE_UNSEEN - {"name", "link"}
 """The steps but for what the events of a netdev tell themselves, and its readings."""
 MAY_CHANGE_WITH_LINK = MAY_CHANGE - {"slot", "driver"}
 """After an event of the netdev: its device and its driver stay with it."""
-MAX_CACHED_STEPS = 2048
-"""Those of 200 NICs, of all hosts."""
-_step_without_finding = lru_cache(MAX_CACHED_STEPS)(ChainStep)
-"""Made once: the next inventory of a host says the same of nearly all its NICs."""
+NO_STEPS: frozenset[Step] = frozenset()
 MAX_CACHED_CHAINS = 512
-"""Of each inventory."""
+"""Of each inventory, and of all hosts those without findings."""
 
 
 def has_chain(row: Row) -> bool:
@@ -136,18 +133,18 @@ def nic_chains(
 
 def _doubted_steps(
     link: Link | None, pci: PciFunction | None, snapshot: Snapshot
-) -> Collection[Step]:
+) -> frozenset[Step]:
     """Those that an event which no inventory has read may have changed."""
     doubts = doubts_of(snapshot)
     if doubts is None:
-        return ()
+        return NO_STEPS
     if doubts.about_states:
         return MAY_CHANGE_UNSEEN
     if doubts.about_all:
         return MAY_CHANGE
     if link is not None:
-        return MAY_CHANGE_WITH_LINK if doubts.concern_link(link) else ()
-    return MAY_CHANGE if pci is not None and doubts.concern_function(pci) else ()
+        return MAY_CHANGE_WITH_LINK if doubts.concern_link(link) else NO_STEPS
+    return MAY_CHANGE if pci is not None and doubts.concern_function(pci) else NO_STEPS
 
 
 def _made_chain(
@@ -167,27 +164,47 @@ def _chain_of(
     steps: tuple[Step, ...],
     read: Iterable[StepFacts],
     findings: Sequence[Finding],
-    doubted: Collection[Step],
+    doubted: frozenset[Step],
     *,
     is_checked: bool,
 ) -> tuple[ChainStep, ...]:
     """`read`: of each of `steps`. `doubted`: see `_doubted_steps`."""
-    by_step = _by_step(findings, steps) if findings else {}
+    if not findings:
+        return _chain_without_findings(steps, tuple(read), doubted, is_checked)
+    return _joined(steps, read, _by_step(findings, steps), doubted, is_checked)
+
+
+@lru_cache(MAX_CACHED_CHAINS)
+def _chain_without_findings(
+    steps: tuple[Step, ...],
+    read: tuple[StepFacts, ...],
+    doubted: frozenset[Step],
+    is_checked: bool,
+) -> tuple[ChainStep, ...]:
+    """Made once: the next inventory of a host says the same of nearly all its NICs."""
+    return _joined(steps, read, {}, doubted, is_checked)
+
+
+def _joined(
+    steps: tuple[Step, ...],
+    read: Iterable[StepFacts],
+    findings: Mapping[Step, tuple[Finding, ...]],
+    doubted: frozenset[Step],
+    is_checked: bool,
+) -> tuple[ChainStep, ...]:
     chain: list[ChainStep] = []
     is_broken = False
     for step, facts in zip(steps, read, strict=True):
         state: ChainState = "unknown" if step in doubted else facts[0]
-        own = by_step.get(step, ())
+        own = findings.get(step, ())
         if own and (own[0].severity != "info" or state == "passed"):
             chain.append(_step_with_finding(step, (state, facts[1]), own))
         elif is_broken and state != "passed" and step != "load":
-            chain.append(_step_without_finding(step, "waits", ""))
+            chain.append(ChainStep(step, "waits", ""))
         elif state == "passed" and not is_checked:
-            chain.append(_step_without_finding(step, "unknown", facts[1]))
-        elif own:
-            chain.append(ChainStep(step, state, facts[1], own))
+            chain.append(ChainStep(step, "unknown", facts[1]))
         else:
-            chain.append(_step_without_finding(step, state, facts[1]))
+            chain.append(ChainStep(step, state, facts[1], own))
         is_broken = is_broken or state == "failed"
     return tuple(chain)
 

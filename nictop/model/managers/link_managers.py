@@ -115,6 +115,12 @@ def is_only_described(device: ManagedDevice, profile: Profile | None) -> bool:
     return profile.external and profile.uuid == device.active_profile
 
 
+def is_activated(link: Link, inventory: Inventory) -> bool:
+    """NetworkManager manages it, and is ready with that: `link_manager` has tone "good"."""
+    device = managed_devices(inventory.networkmanager).get(link.ifindex)
+    return device is not None and device.state == ACTIVATED and _is_controlled(device, inventory)
+
+
 def _writer(entries: Iterable[ConfigurationEntry]) -> str | None:
     """What wrote the configuration of the manager."""
     for entry in entries:
