@@ -38,13 +38,13 @@ def _ago(seconds: float) -> str:
 def reboot_between(
     known: Hello | None, hello: Hello, last_received: float | None, now: float
 ) -> Reboot | None:
-    """What a new hello shows; None: it is the same boot, or that is not known. `last_received`: the
-    time of the newest line before it, `now`: its own. CLOCK_MONOTONIC counts from the boot on
-    (clock_gettime(2)); a time that does not lie between both lines is another one
-    (time_namespaces(7))."""
+    """What a new hello shows; None: it is the same boot, or that is not known: a machine with
+    another name may be another one at the same address. `last_received`: the time of the newest
+    line before it, `now`: its own. CLOCK_MONOTONIC counts from the boot on (clock_gettime(2)); a
+    time that does not lie between both lines is another one (time_namespaces(7))."""
     if known is None or not known.boot_id or not hello.boot_id or is_without_boot_id(hello):
         return None
-    if known.boot_id == hello.boot_id:
+    if known.boot_id == hello.boot_id or known.hostname != hello.hostname:
         return None
     started: float | None = now - hello.monotonic
     if last_received is None or not last_received <= now - hello.monotonic <= now:

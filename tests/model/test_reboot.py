@@ -28,9 +28,10 @@ def test_a_reboot_is_that_of_another_boot_id() -> None:
         (KNOWN, hello(boot_id="first")),
         (KNOWN, hello(boot_id="")),
         (replace(KNOWN, boot_id=""), hello()),
+        (KNOWN, hello(hostname="another")),
         (KNOWN, hello(pid=0)),  # an ESXi host has another one with each connection
     ],
-    ids=["first", "same", "unknown", "was unknown", "esxi"],
+    ids=["first", "same", "unknown", "was unknown", "other name", "esxi"],
 )
 def test_without_two_that_differ_none_is_known(known: Hello | None, new: Hello) -> None:
     assert reboot_between(known, new, 100.0, 150.0) is None
