@@ -174,6 +174,18 @@ def test_a_new_profile_is_added_and_brought_up() -> None:
     assert up == ("nmcli", "con", "up", "id", "ens224")
 
 
+def test_a_new_profile_has_no_name_that_is_there_already() -> None:
+    """Also not that of a profile which only describes what others configured: its name is that of
+    the NIC, and NetworkManager would activate that one."""
+    case = host_of_case("profiles", "profile_is_generated")
+    described = {"external": True, "generated": False, "nm_generated_default": False}
+    case["networkmanager"]["profiles"][UUID] |= {"id": "ens224", **described}
+    host = host_facts(case)
+    add, up = actions(give_address(host, link_of(host, "ens224"), STATIC))
+    assert add[8] == "ens224-2"
+    assert up == ("nmcli", "con", "up", "id", "ens224-2")
+
+
 def test_a_gateway_is_for_a_default_route() -> None:
     host, link = generated()
     routed = AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True)

@@ -19,6 +19,7 @@ from nictop.rules.fixes.profiles import (
     AUTOCONNECT_PRIORITY,
     SEVERAL_DEVICES,
     free_name,
+    name_of_new,
     quoted_name,
 )
 
@@ -200,7 +201,7 @@ def _old(family: str, settings: IpSettings) -> Sequence[str]:
 
 
 def _new(host: HostFacts, link: Link, family: str, settings: list[str]) -> tuple[Fix, str]:
-    name = free_name(host, link)
+    name = name_of_new(host, link)
     which = ("id", name)
     words = ["type", "ethernet", "ifname", link.name, "con-name", name]
     if family == "ipv6":

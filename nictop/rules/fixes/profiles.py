@@ -7,6 +7,8 @@ prints the help, with exit code 0.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from nictop.model.devices.links import global_addresses
 from nictop.model.managers.profile_match import (
     ETHERNET,
@@ -84,6 +86,16 @@ def _ipv4_gateway(link: Link) -> str | None:
 def free_name(host: HostFacts, link: Link) -> str:
     """The interface's name, with a number behind it when another stored profile has that name."""
     names = {profile.id for profile in host.profiles.profiles if not profile.external}
+    return _name_beside(names, link)
+
+
+def name_of_new(host: HostFacts, link: Link) -> str:
+    """The same for a profile that is to be added, and activated by its name: also no name by which
+    NetworkManager describes what others configured, since ``nmcli con up id`` may activate that."""
+    return _name_beside({profile.id for profile in host.profiles.profiles}, link)
+
+
+def _name_beside(names: Collection[str], link: Link) -> str:
     name, number = link.name, 2
     while name in names:
         name, number = f"{link.name}-{number}", number + 1
@@ -153,7 +165,7 @@ def new_profile(
     host: HostFacts, link: Link, *, static: bool, replaced: Profile | None = None
 ) -> Fix:
     """Add a profile for the interface. `replaced`: the generated one that it replaces."""
-    name = free_name(host, link)
+    name = name_of_new(host, link)
     kind = "infiniband" if link.type == ARPHRD_INFINIBAND else "ethernet"
     method = static_settings(link) if static else ("ipv4.method", "auto")
     add = command(

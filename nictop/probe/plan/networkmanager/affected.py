@@ -46,7 +46,11 @@ def affected_profiles(
             added.append(operation.profile)
             if operation.interface in ANY_INTERFACE:
                 interfaces |= set(now.devices)
-        if operation.kind not in ("profile modify", "profile up") or operation.profile in added:
+        if operation.kind not in ("profile modify", "profile up"):
+            continue
+        if operation.profile in added:
+            if now.profiles_named(operation.profile):  # which one is meant?
+                return None, f"a NetworkManager profile has the name {operation.profile} already"
             continue
         found = now.profiles_named(names.get(operation.profile, operation.profile))
         if len(found) != 1:
