@@ -492,7 +492,8 @@ class HostSession:
         step = self.start.active(now)
         if step is None:
             return (f"; {self.status_text(now, interval)}",)
-        attempt, seconds = self.start.attempt, f"{(step.seconds or 0.0) // 1:.0f} s"
+        attempt = self.start.attempt
+        seconds = units.whole_seconds(self.start.attempt_seconds(now) // 1)
         return f"; attempt {attempt}, {seconds}", f"; attempt {attempt}"
 
     def age_text(self, now: float, interval: float) -> str:

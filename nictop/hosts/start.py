@@ -78,11 +78,16 @@ class StartSteps:
         self._has_failed = self._is_over = False
         self.attempt = 0
         """1: the first one since it was live."""
+        self._attempt_began = 0.0
 
     @property
     def has_begun(self) -> bool:
         """It was tried to reach it."""
         return bool(self._begun)
+
+    def attempt_seconds(self, now: float) -> float:
+        """Since the newest attempt began; its steps have times of their own."""
+        return now - self._attempt_began
 
     def process_state(self, item: SourceState, now: float) -> None:
         """A new state of the connection."""
@@ -104,6 +109,7 @@ class StartSteps:
             return
         self._begun, self._has_failed, self._is_over = [], False, False
         self.attempt += 1
+        self._attempt_began = now
         if self._names is PROBE_STEPS:
             self._begin("probe", now)
 
