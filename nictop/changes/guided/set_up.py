@@ -98,6 +98,8 @@ def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> G
         has_address = request.address in addresses
     has_route = any(route.family == family for route in now.default_routes)
     text = f"{link.name} has {', '.join(addresses) or 'no address'}"
+    if request.address and not has_address:
+        text += f", not {request.address}"
     if has_route:
         text += ", and a default route"
     is_unwanted = has_route and not request.default_route

@@ -173,12 +173,20 @@ class ChangePage:
                 yield from self._text(text, "warn", "   ")
             yield from self._text(KEEP_AND_ROLLBACK, "dim", "   ")
         else:
-            yield from self._marked_lines("good", f"Applied{verified_text(read_at)}")
+            yield from self._marked_lines(*self._applied_text())
         if self._progress.decision == "apply":
             yield from self._countdown(now, "unless you keep it")
             return
         text = VERIFYING if self._progress.decision == "keep" else "Rolling back"
         yield from self._marked_lines("dim", f"{text}{self._time(now)}")
+
+    def _applied_text(self) -> tuple[str, str]:
+        """Style and text. Each setting was read back; what was wanted may not be there yet."""
+        text = f"Applied{verified_text(self._progress.verified_at)}"
+        proof = self._progress.proof
+        if proof is not None and not proof.proven:
+            return "warn", f"{text}; what was wanted is not there"
+        return "good", text
 
     def _disconnected(self, now: float) -> Iterator[SpanLine]:
         loss = sentence(loss_text(self._progress.loss, self._job.host))

@@ -277,6 +277,11 @@ def test_what_was_verified_has_its_time_and_is_contradicted_at_once() -> None:
     assert "✓  Applied (verified 09:43:40)" in text
     assert "✓  ens4 has MTU 9000 (verified 09:43:40)" in text
 
+    missed = applied.after(GoalCheck(False, "ens4 has MTU 1500", at))
+    text = words(missed, job=SET_UP_JOB)
+    assert "▲  Applied (verified 09:43:40); what was wanted is not there" in text
+    assert "▲  ens4 has MTU 1500 (read 09:43:40)" in text and "✓  Applied" not in text
+
     changed = applied.after(ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), at + 5))
     text = words(changed, job=SET_UP_JOB)
     assert "▲  Applied, and changed since by something else than nictop (read 09:43:45)" in text
