@@ -135,8 +135,9 @@ class RecentFindings:
         self.entries = [*found, *unchecked, *gone]
 
     def _with_first_seen(self, found: Iterable[Entry], now: float) -> list[Entry]:
-        """The entries, with the times at which those that are known already were seen first."""
-        before = {entry.key: entry.first_seen for entry in self.entries}
+        """The entries, with the times at which those that are known already were seen first. One
+        that was gone meanwhile is seen anew: its time has no hole."""
+        before = {entry.key: entry.first_seen for entry in self.entries if not entry.gone}
         return [entry._replace(first_seen=min(now, before.get(entry.key, now))) for entry in found]
 
 

@@ -104,7 +104,7 @@ def test_a_finding_that_comes_back_is_there_once() -> None:
     recent.update(diagnosed("a", "b"), 201.0)
     assert resolved(recent) == []
     recent.update(diagnosed(), 300.0)
-    assert resolved(recent) == [("b", 100.0, 201.0), ("a", 201.0, 201.0)]
+    assert resolved(recent) == [("b", 102.0, 201.0), ("a", 201.0, 201.0)], "b was not there at 101"
 
 
 def test_a_jump_in_a_recording_discards_the_lost_findings() -> None:
