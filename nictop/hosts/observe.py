@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.parts import late_services
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, newest_reading
 from nictop.model.window import RatesWindow
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Counters, Inventory, Request, Trouble
@@ -136,9 +136,7 @@ async def observe(
 
 def _as_incomplete(snapshot: Snapshot, sentence: str) -> Snapshot:
     """With the sentence that says so, also among what went wrong."""
-    readings = (snapshot.counters, snapshot.inventory)
-    newest = max((reading.time for reading in readings if reading is not None), default=0.0)
-    troubles = (*snapshot.troubles, Trouble(newest, sentence))
+    troubles = (*snapshot.troubles, Trouble(newest_reading(snapshot) or 0.0, sentence))
     return replace(snapshot, incomplete=sentence, troubles=troubles)
 
 

@@ -329,11 +329,10 @@ def trouble_text(snapshot: Snapshot, trouble: Trouble, *, since: float = 0.0) ->
     """``2 min 5 s earlier: not enough memory for the driver counters``; without a time before the
     first reading. Whether it still holds is not known. `since`: seconds since the newest
     reading."""
-    readings = (snapshot.counters, snapshot.inventory)
-    times = [reading.time for reading in readings if reading is not None]
-    if not times:
+    newest = newest_reading(snapshot)
+    if newest is None:
         return trouble.message
-    age = max(0.0, max(times) - trouble.time + since)
+    age = max(0.0, newest - trouble.time + since)
     return f"{whole_seconds(age)} earlier: {trouble.message}"
 
 
@@ -383,9 +382,14 @@ def with_state(snapshot: Snapshot, state: State, message: str) -> Snapshot:
 
 def with_silence(snapshot: Snapshot) -> Snapshot:
     """Nothing comes from its host any more: what was read may have changed, and its links, too."""
+    newest = newest_reading(snapshot) or 0.0
+    return replace(snapshot, silence=Outdated(newest, "silence"))
+
+
+def newest_reading(snapshot: Snapshot) -> float | None:
+    """Its time, on the clock of the host; None: there was none."""
     readings = (snapshot.counters, snapshot.inventory)
-    times = [reading.time for reading in readings if reading is not None]
-    return replace(snapshot, silence=Outdated(max(times, default=0.0), "silence"))
+    return max((reading.time for reading in readings if reading is not None), default=None)
 
 
 def advance(before: Snapshot, line: Line) -> Snapshot:

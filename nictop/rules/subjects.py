@@ -89,9 +89,9 @@ def address_text(address: Address) -> str:
     return f"{address.address}/{address.prefix_length}"
 
 
-def global_address_texts(link: Link) -> list[str]:
-    """``192.0.2.10/24``, without link-local addresses."""
-    return [address_text(address) for address in global_addresses(link)]
+def global_address_texts(link: Link, family: str | None = None) -> list[str]:
+    """``192.0.2.10/24``, without link-local addresses; of one family, or of both."""
+    return [address_text(address) for address in global_addresses(link, family)]
 
 
 def has_default_route(link: Link, family: str) -> bool:

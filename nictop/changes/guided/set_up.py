@@ -15,7 +15,6 @@ from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
-from nictop.model.devices.links import global_addresses
 from nictop.model.parts import is_answer_late
 from nictop.model.queues.counts import max_queues_of_each_direction, receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
@@ -38,6 +37,7 @@ from nictop.rules.fixes.interrupt_managers import (
 )
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.sources import missing, reason_text
+from nictop.rules.subjects import global_address_texts
 
 WAIT_HINT = "The commands depend on it, and appear here as soon as it has been read."
 UNKNOWN_HINT = "The commands depend on it: without it they could be wrong."
@@ -92,7 +92,7 @@ def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> G
     if now is None:
         return GoalCheck(False, f"{link.name} has no address")
     family = _family_of(request.address or "")
-    addresses = address_texts(now, family)
+    addresses = global_address_texts(now, family)
     has_address = bool(addresses)
     if request.address:
         has_address = request.address in addresses
@@ -108,12 +108,6 @@ def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> G
 
 def _family_of(address: str) -> str:
     return "ipv6" if ":" in address else "ipv4"
-
-
-def address_texts(link: Link, family: str) -> list[str]:
-    """``192.0.2.10/24`` of its global addresses."""
-    addresses = global_addresses(link, family)
-    return [f"{address.address}/{address.prefix_length}" for address in addresses]
 
 
 def require_read(host: HostFacts, link: Link) -> None:

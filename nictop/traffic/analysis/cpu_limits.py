@@ -14,7 +14,7 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import replace
-from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS
+from nictop.traffic.analysis.cpu_load import MIN_CPU_WINDOW_SECONDS, processes_text
 from nictop.traffic.analysis.judgement import (
     Judgement,
     Phrase,
@@ -46,7 +46,7 @@ THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
 and mentioned."""
 MIN_LISTED_SHARE = 0.01
 MOVING_THREAD = "a full thread that moves between CPUs"
-MAX_LISTED_PROCESSES = MAX_LISTED_MACHINES = 3
+MAX_LISTED_MACHINES = 3
 ON_ANY_CPU = " (of one CPU, on any of them)"
 """Shares of threads beside a CPU: the kernel counts the time of a thread on all CPUs together, and
 tells of CPUs only the one on which it last ran (proc_pid_stat(5), processor)."""
@@ -383,20 +383,7 @@ def _users_text(load: HostLoad, cpu: BusyCpu) -> str:
 
 
 def _threads(threads: Sequence[ThreadLoad]) -> str:
-    """``stress (pid 812) 61 %, iperf3 (pid 95) 34 % in 2 threads``: each process once, the
-    busiest first."""
-    processes: dict[str, list[float]] = {}
-    for thread in threads:
-        processes.setdefault(_thread(thread), []).append(thread.share)
-    busiest = sorted(processes.items(), key=lambda process: -sum(process[1]))
-    listed = busiest[:MAX_LISTED_PROCESSES]
-    return ", ".join(f"{process} {_shares_text(shares)}" for process, shares in listed)
-
-
-def _shares_text(shares: Sequence[float]) -> str:
-    """``61 %`` of one thread, ``34 % in 2 threads`` of several of one process."""
-    text = units.percentage(sum(shares))
-    return text if len(shares) == 1 else f"{text} in {len(shares)} threads"
+    return processes_text(threads, _thread)
 
 
 def _thread(thread: ThreadLoad) -> str:

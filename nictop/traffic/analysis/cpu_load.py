@@ -8,13 +8,14 @@ ticks.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.queues.map import QueueMap
 from nictop.model.rates.cpus import CpuShares, all_cpu_shares
 from nictop.model.rates.links import sum_known
 from nictop.model.snapshot import Snapshot
+from nictop.model.text import units
 from nictop.model.window import clock_ticks
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
@@ -43,6 +44,7 @@ from nictop.traffic.results.host_load import (
     ThreadLoad,
 )
 
+MAX_LISTED_PROCESSES = 3
 MIN_CPU_WINDOW_SECONDS = 0.95
 """Between two records for a share of CPU time."""
 MAX_RESULT_MACHINES = 16
@@ -138,6 +140,23 @@ def _nearly_full_cpus(shares: dict[int, CpuShares]) -> tuple[BusyCpu, ...]:
             )
     found.sort(key=lambda full: (-full.busy, full.cpu))
     return tuple(found[:MAX_RESULT_CPUS])
+
+
+def processes_text(
+    threads: Iterable[ThreadLoad], name: Callable[[ThreadLoad], str], unit: str = ""
+) -> str:
+    """``stress (pid 812) 61 %, iperf3 (pid 95) 34 % in 2 threads``: each process once, the busiest
+    first, at most `MAX_LISTED_PROCESSES`. `name`: of the process of a thread; `unit`: behind each
+    share."""
+    processes: dict[str, list[float]] = {}
+    for thread in threads:
+        processes.setdefault(name(thread), []).append(thread.share)
+    busiest = sorted(processes.items(), key=lambda process: -sum(process[1]))
+    texts = []
+    for process, shares in busiest[:MAX_LISTED_PROCESSES]:
+        of_threads = f" in {len(shares)} threads" if len(shares) > 1 else ""
+        texts.append(f"{process} {units.percentage(sum(shares))}{unit}{of_threads}")
+    return ", ".join(texts)
 
 
 def thread_loads(

@@ -88,10 +88,8 @@ class NicIncident:
         """``b eth2 has its link again at second 9``; "": it was not reported."""
         if self.back is None:
             return ""
-        again = f"{clean(self.host)} {clean(self.link)} has its link again"
-        if self.after:
-            return f"{again} {self.back:.0f} s after {self.after}"
-        return f"{again} at second {self.back:.0f}"
+        when = _when(self.back, self.after)
+        return f"{clean(self.host)} {clean(self.link)} has its link again {when}"
 
     @property
     def sentence(self) -> str:
@@ -107,14 +105,9 @@ class NicIncident:
         second = max(0.0, self.second)
         if self.times > 1:
             what += f" {self.times} times, first"
-        happened = f"{clean(self.host)} {clean(self.link)} {what}"
-        if self.after:
-            happened += f" {second:.0f} s after {self.after}"
-        else:
-            happened += f" at second {second:.0f}"
+        happened = f"{clean(self.host)} {clean(self.link)} {what} {_when(second, self.after)}"
         if self.back is not None:
-            back = f"{self.back:.0f} s after it" if self.after else f"at second {self.back:.0f}"
-            happened += f", back {back}"
+            happened += f", back {_when(self.back, 'it' if self.after else '')}"
         if is_renamed or not shown:
             return happened
         return f"{happened} (kernel log: {shown})"
@@ -147,6 +140,11 @@ def nic_incidents(
     order = list(EVENT_TEXTS)
     found.sort(key=lambda incident: (round(incident.second), order.index(incident.meaning)))
     return tuple(found)
+
+
+def _when(second: float, after: str) -> str:
+    """``at second 3``, ``3 s after the path test``"""
+    return f"{second:.0f} s after {after}" if after else f"at second {second:.0f}"
 
 
 def incident_kind(incidents: Iterable[NicIncident]) -> Incident:

@@ -30,6 +30,7 @@ from nictop.traffic.analysis.command_figure import (
     text_beside_json,
     why_no_known_figure,
 )
+from nictop.traffic.analysis.cpu_load import processes_text
 from nictop.traffic.analysis.host_loads import host_loads
 from nictop.traffic.analysis.nic_load import snapshot_between
 from nictop.traffic.analysis.nic_rates import (
@@ -88,7 +89,7 @@ NEEDS_TERMINAL = re.compile(
 """Messages of sudo, ssh, top, whiptail and others that have no terminal."""
 MAX_LOSS_LIMITS = 3
 """Counters of lost packets that are named."""
-MAX_PROCESSES, MIN_NAMED_SHARE = 3, 0.1
+MIN_NAMED_SHARE = 0.1
 """Threads that are named beside a full CPU, and the share of a core from which on."""
 AT_LINE_SHARE = 0.9
 """Of the speed of a NIC, from which on it may limit a workload: its counters have no preamble and
@@ -576,26 +577,13 @@ def _cpu_limits(result: Result) -> Iterator[ExaminedLimit]:
             text += f"; {len(load.full) - 1} more nearly full"
         busiest = [thread for thread in load.known_threads if thread.share >= MIN_NAMED_SHARE]
         if busiest:
-            text += f"; most CPU time: {_busiest_text(busiest)}"
+            text += f"; most CPU time: {processes_text(busiest, _process, ' of a core')}"
         yield ExaminedLimit(f"CPUs of {host}", text, "possible")
 
 
-def _busiest_text(threads: Iterable[ThreadLoad]) -> str:
-    """``fio (pid 77) 61 % of a core, dd (pid 80) 122 % of a core in 2 threads``: each process
-    once."""
-    processes: dict[str, list[float]] = {}
-    for thread in threads:
-        of_whom = ", of the command" if thread.generator else ""
-        process = f"{clean(thread.name)} (pid {thread.pid}{of_whom})"
-        processes.setdefault(process, []).append(thread.share)
-    busiest = sorted(processes.items(), key=lambda process: -sum(process[1]))[:MAX_PROCESSES]
-    return ", ".join(f"{process} {_share_of_core(shares)}" for process, shares in busiest)
-
-
-def _share_of_core(shares: Sequence[float]) -> str:
-    """``61 % of a core`` of one thread; ``122 % of a core in 2 threads``."""
-    text = f"{units.percentage(sum(shares))} of a core"
-    return text if len(shares) == 1 else f"{text} in {len(shares)} threads"
+def _process(thread: ThreadLoad) -> str:
+    of_whom = ", of the command" if thread.generator else ""
+    return f"{clean(thread.name)} (pid {thread.pid}{of_whom})"
 
 
 def _bottleneck(limits: Sequence[ExaminedLimit]) -> str:

@@ -9,7 +9,6 @@ from nictop.changes.guided.address import own_profile
 from nictop.changes.guided.mtu import mtu_range
 from nictop.changes.guided.set_up import (
     NotKnown,
-    address_texts,
     blink_led,
     give_address,
     make_vfs,
@@ -35,6 +34,7 @@ from nictop.probe.records import Link, PciFunction
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import HostFacts
 from nictop.rules.fixes.address_files import AddressRequest
+from nictop.rules.subjects import global_address_texts
 from nictop.tui.widgets.base.form import Field
 
 ADDRESS, QUEUES, VFS, INTERRUPTS = "Set IP address", "Set queues", "Create VFs", "Set IRQ affinity"
@@ -209,7 +209,7 @@ def _number(text: str, what: str) -> int:
 
 def _address_text(link: Link) -> str:
     """``current 192.0.2.10/24``, else an example."""
-    current = [*address_texts(link, "ipv4"), *address_texts(link, "ipv6")]
+    current = [*global_address_texts(link, "ipv4"), *global_address_texts(link, "ipv6")]
     return f"current {current[0]}" if current else "e.g. 192.0.2.10/24"
 
 
