@@ -47,6 +47,7 @@ from nictop.changes.wording import NO_RESULT_TEXT, NOT_VERIFIED
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.plan.grammar.operation import REQUESTED_TEXT
 from nictop.probe.records import (
     MAX_KEEP_WITHIN,
     MIN_KEEP_WITHIN,
@@ -109,6 +110,7 @@ class ChangeSession:
         """It was written to the log: it may have been applied from then on."""
         self._kept = False
         """The host was requested to keep it."""
+        self._why_undone = ""
         self._error = ""
         self._failed = False
         """The last reply of the host was "failed"."""
@@ -138,9 +140,10 @@ class ChangeSession:
         if self.progress.stage == "applied":
             self._decide("keep")
 
-    def undo(self) -> None:
-        """Undo it, or do not apply it."""
+    def undo(self, why: str = "") -> None:
+        """Undo it, or do not apply it. `why`: what nictop decides it for; "": the user did."""
         if self.outcome is None:
+            self._why_undone = why
             self._decide("undo")
 
     def set_keep_within(self, seconds: float) -> None:
@@ -288,7 +291,7 @@ class ChangeSession:
     def _end_events(self, line: ChangeLine) -> list[Event]:
         """Of a line that says that it is undone, or has ended."""
         if line.kind == "undoing":
-            return [Undoing(line.text)]
+            return [Undoing(self._reason(line.text))]
         if line.kind == "failed":
             self._error = "; ".join(filter(None, (self._error, line.text)))
             return [StepFailed(line.text, was_applied=self._deadline is not None)]
@@ -300,7 +303,11 @@ class ChangeSession:
         if outcome == "kept":
             return [self._kept_event(line)]
         at = self._inbox.wall_time(line.time) if outcome == "undone" else None
-        return [ChangeEnded(outcome, self._error or line.text, at)]
+        return [ChangeEnded(outcome, self._error or self._reason(line.text), at)]
+
+    def _reason(self, text: str) -> str:
+        """Why it is rolled back. `text`: what the host says."""
+        return self._why_undone or text if text == REQUESTED_TEXT else text
 
     def _kept_event(self, line: ChangeLine) -> ChangeEnded:
         """Whether its values are there was read again, unless the line says why not."""

@@ -30,6 +30,7 @@ from nictop.changes.session import ChangeSession
 from nictop.changes.wording import log_lines, outcome_text
 from nictop.errors import NictopError
 from nictop.hosts.session import running
+from nictop.probe.plan.grammar.operation import REQUESTED_TEXT
 from nictop.probe.records import ChangeLine, Hello, Line, PlannedAction
 from nictop.wire.source import SourceState
 from tests.changes.carrying import (
@@ -160,6 +161,28 @@ async def test_a_change_that_is_taken_back_at_once() -> None:
         ),
     )
     assert carried.end.outcome == "undone" and probe.steps == ["prepare", "apply", "undo"]
+
+
+@pytest.mark.parametrize(
+    ("why", "said", "expected"),
+    [
+        ("", REQUESTED_TEXT, REQUESTED_TEXT),
+        ("result not verified", REQUESTED_TEXT, "result not verified"),
+        ("result not verified", "not confirmed in time", "not confirmed in time"),
+    ],
+)
+async def test_a_rollback_names_who_has_decided_it(why: str, said: str, expected: str) -> None:
+    """The host knows only that it was asked, or that it was not in time."""
+    probe = ScriptedProbe(undo=[(line("undoing", said), line("undone", said))])
+    carried = await carry(
+        probe,
+        lambda event, change: (
+            change.undo(why) if isinstance(event, Applied) else only_apply(event, change)
+        ),
+    )
+    (undoing,) = (one for one in carried.events if isinstance(one, Undoing))
+    assert (undoing.text, carried.end.text) == (expected, expected)
+    assert carried.log[-1].text == expected
 
 
 async def test_nothing_is_asked_for_without_a_yes() -> None:

@@ -136,6 +136,8 @@ class HostState:
     addresses: dict[str, list[str]]
     """Without those of scope link."""
     routes: list[str]
+    described: tuple[str, ...] = ()
+    """Interfaces that NetworkManager does not manage: nmcli says "connected (externally)"."""
 
 
 def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
@@ -167,6 +169,7 @@ def read_host_state(manager: PrivateNetworkManager, *links: str) -> HostState:
         {link: "" if uuid in external_uuids else uuid for link, uuid in active.items()},
         {link: addresses(manager, link) for link in links},
         routes(manager),
+        tuple(link for link in links if manager.only_describes(link)),
     )
 
 

@@ -283,6 +283,14 @@ class PrivateNetworkManager:
             str(self.property(active, f"{SERVICE}.Connection.Active", what) or "") if active else ""
         )
 
+    def only_describes(self, name: str) -> bool:
+        """Whether others have configured the device: NM_ACTIVATION_STATE_FLAG_EXTERNAL."""
+        active = self.device_property(name, "ActiveConnection")
+        if not active:
+            return False
+        flags = self.property(active, f"{SERVICE}.Connection.Active", "StateFlags")
+        return bool(int(flags or 0) & 0x80)
+
     def has_started(self) -> bool:
         """Whether NetworkManager has finished its start-up (property Startup)."""
         return self.property(ROOT, SERVICE, "Startup") is False

@@ -77,7 +77,7 @@ class ChangeDialog:
             if count > 1:
                 task.cancel()
             else:
-                self._change.undo()
+                self._change.undo("nictop was told to end")
 
         with termination_signals(on_signal) as self._signals:
             await asyncio.wait({task})
@@ -200,16 +200,14 @@ class ChangeDialog:
             self._change.undo()
 
     async def _ask_to_keep(self, people: Prompts) -> None:
-        if not self._options.yes:
-            keep = await people.confirm(KEEP_QUESTION, self._rollback_text())
+        if self._options.yes:
+            keep, why_not = await self._is_good(), "result not verified"
         else:
-            keep = await self._is_good()
-            if not keep:
-                output.print_status("result not verified: rolling back")
+            keep, why_not = await people.confirm(KEEP_QUESTION, self._rollback_text()), ""
         if keep:
             self._change.keep()
         else:
-            self._change.undo()
+            self._change.undo(why_not)
 
     def _rollback_text(self) -> str:
         """When the host rolls back; "" if that is not known. A time of day, as the line stays while

@@ -11,6 +11,7 @@ from typing import Literal
 
 from nictop.model.devices.links import ethtool_driver, is_into_namespace
 from nictop.model.devices.virtual_functions import is_virtual_function
+from nictop.model.managers.link_managers import is_only_described
 from nictop.model.parts import managed_devices, network_manager, unreadable_sources
 from nictop.model.per_inventory import functions_of_inventory, profiles_of_inventory
 from nictop.model.snapshot import ARPHRD_ETHER, Snapshot
@@ -171,7 +172,7 @@ def lldp_profile(link: Link, snapshot: Snapshot) -> Profile | None:
     if not device.managed or not device.active_profile:
         return None
     profile = profiles_of_inventory(inventory).get(device.active_profile)
-    if profile is None or profile.external:
+    if is_only_described(device, profile):
         return None
     return profile
 

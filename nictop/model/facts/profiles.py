@@ -10,7 +10,12 @@ from collections.abc import Iterable
 
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.managers.configuration import LinkConfiguration
-from nictop.model.managers.link_managers import LinkManager, is_managed, link_manager
+from nictop.model.managers.link_managers import (
+    LinkManager,
+    is_managed,
+    is_only_described,
+    link_manager,
+)
 from nictop.model.managers.networkmanager_states import ip_settings_text
 from nictop.model.managers.profile_match import (
     TYPES_OF_DEVICE,
@@ -151,7 +156,7 @@ def _controller_name(controller: str, matches: ProfileMatches) -> str:
 
 def _origin(profile: Profile) -> tuple[str, Tone]:
     if profile.external:
-        return "external (configured outside NetworkManager)", "dim"
+        return "in memory, made to describe what others have configured", "dim"
     if is_generated_default(profile):
         return "auto-generated, in memory", "warn"
     if profile.volatile:
@@ -282,15 +287,11 @@ def _networkmanager(inventory: Inventory, matches: ProfileMatches) -> Iterable[F
     yield Fact("NetworkManager", ", ".join(parts), warn_if(len(parts) > 1))
     managed = 0
     for device in manager.devices.values():
-        if is_managed(device) and not _is_external(device.active_profile, matches):
+        profile = matches.by_uuid.get(device.active_profile or "")
+        if is_managed(device) and not is_only_described(device, profile):
             managed += 1
     yield Fact("Managed", f"{managed} of {count_noun(len(manager.devices), 'device')}")
     yield from _exclusions(manager.configuration)
-
-
-def _is_external(uuid: str | None, matches: ProfileMatches) -> bool:
-    profile = matches.by_uuid.get(uuid or "")
-    return profile is not None and profile.external
 
 
 def _exclusions(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:

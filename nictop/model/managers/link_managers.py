@@ -109,7 +109,9 @@ def active_profile(device: ManagedDevice, inventory: Inventory) -> Profile | Non
 
 def is_only_described(device: ManagedDevice, profile: Profile | None) -> bool:
     """Whether the active profile only describes a configuration that was not made by
-    NetworkManager."""
+    NetworkManager. Such a profile can be activated, too: then it is NetworkManager's."""
+    if device.external is not None:
+        return device.external
     if profile is None:
         return False
     return profile.external and profile.uuid == device.active_profile

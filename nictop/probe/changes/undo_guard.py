@@ -33,7 +33,7 @@ from nictop.probe.changes.verification import (
 from nictop.probe.kernel.process_identity import ProcessIdentity
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.plan.current_state import Roots, State, read_state, target_state
-from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
+from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT, REQUESTED_TEXT
 from nictop.probe.plan.ifindexes import Ifindexes, refuse_other_link
 from nictop.probe.plan.pipe import ReportPipe
 from nictop.probe.plan.plan import ChangePlan, read_plan
@@ -55,7 +55,7 @@ REASON_DISCONNECTED, REASON_TIMEOUT, REASON_TERMINATED = (
     "not confirmed in time",
     "the rollback process was stopped",
 )
-REASON_REQUESTED, REASON_GUARD_KILLED = "on request", "the rollback process was killed"
+REASON_GUARD_KILLED = "the rollback process was killed"
 REASON_WATCHER_KILLED = "the process that watches the rollback process was killed"
 
 
@@ -216,7 +216,7 @@ class Guard:
             self._received += data
         *commands, self._received = self._received.split(b"\n")
         if UNDO in commands:
-            raise RolledBack(REASON_REQUESTED)
+            raise RolledBack(REQUESTED_TEXT)
         return KEEP in commands
 
     def _roll_back(self, record: UndoRecord, held: locks.Locks, reason: str) -> None:

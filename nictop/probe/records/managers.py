@@ -139,6 +139,9 @@ class ManagedDevice:
     applied: Profile | None = None
     """The active profile as it was when it was applied, if its settings were changed since.
     GetAppliedConnection"""
+    external: bool | None = None
+    """The activation only describes what others have configured: NM_ACTIVATION_STATE_FLAG_EXTERNAL
+    (NetworkManager 1.26). None: nothing is active, or the recording is older than this field."""
 
 
 @dataclass(frozen=True, slots=True)

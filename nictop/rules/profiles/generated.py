@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.devices.links import global_addresses, has_global_address
+from nictop.model.managers.link_managers import is_only_described
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
     DISCONNECTED,
@@ -117,7 +118,7 @@ def _depends_on(host: HostFacts, link: Link, device: ManagedDevice, profile: Pro
     """The NIC uses the profile, or has no other one."""
     active = host.profiles.active(link)
     if active is not None:
-        return active.uuid == profile.uuid or active.external
+        return active.uuid == profile.uuid or is_only_described(device, active)
     return not host.profiles.user_profiles(link) and not is_disconnected_by_user(device)
 
 
@@ -132,7 +133,7 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
     why = f"{effect} This profile is in memory only (lost on reboot) and uses DHCP."
     if not is_up(link):
         fixes.insert(0, set_link_up(link))
-    if active is not None and active.external:
+    if is_only_described(device, active):
         severity = "warning"
         title = f"configured externally; auto-generated profile {quoted_name(profile.id)}"
         # NetworkManager's profile for the external configuration has the interface's name, too

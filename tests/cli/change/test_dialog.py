@@ -18,7 +18,7 @@ from nictop.replay.position import wall_clock_text
 
 def dialog_with(deadline: float | None) -> ChangeDialog:
     change = SimpleNamespace(
-        progress=SimpleNamespace(deadline=deadline), keep=lambda: None, undo=lambda: None
+        progress=SimpleNamespace(deadline=deadline), keep=lambda: None, undo=lambda why: None
     )
     return ChangeDialog(Namespace(yes=0), cast(Any, SimpleNamespace()), cast(Any, change))
 

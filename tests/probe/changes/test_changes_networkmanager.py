@@ -171,6 +171,9 @@ CASES = {
     "another-profile": Case(own_profile, (("nmcli", "con", "up", "second"),)),
     "set-up-by-hand": Case(configured_by_hand, (ADD, ("nmcli", "con", "up", "added"))),
 }
+DESCRIPTION = Case(configured_by_hand, (("nmcli", "con", "up", "id", NIC),))
+"""The profile that describes what was configured by hand is activated: NetworkManager manages it
+then, with the same addresses."""
 REAPPLY = Case(
     own_profile,
     (
@@ -284,6 +287,29 @@ def test_undo(hosts: Hosts, name: str) -> None:
         assert (change.step("undo"), read_host_state(host.manager, NIC)) == ("", host.before)
         # a second undo changes nothing
         assert (change.step("undo"), read_host_state(host.manager, NIC)) == ("", host.before)
+
+
+def test_undo_of_an_activated_description(hosts: Hosts) -> None:
+    """NetworkManager only describes the NIC again: the same active profile is not enough."""
+    with hosts.prepared(DESCRIPTION) as host, host.change(*DESCRIPTION.actions) as change:
+        assert host.before.described == (NIC,)
+        assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+        assert read_host_state(host.manager, NIC).described == ()
+        assert (change.step("undo"), read_host_state(host.manager, NIC)) == ("", host.before)
+
+
+def test_undo_where_a_description_was_activated_before() -> None:
+    """Its profile is gone: NetworkManager describes the same addresses with a new one, which is not
+    the state of before."""
+    with prepared_networkmanager(DESCRIPTION) as manager:
+        manager.nmcli("con", "up", "id", NIC)
+        before = read_host_state(manager, NIC)
+        with Change(manager, ADD, ("nmcli", "con", "up", "added")) as change:
+            assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+            assert "only describes them now" in change.step("undo")
+        after = read_host_state(manager, NIC)
+        assert (before.described, after.described) == ((), (NIC,))
+        assert after == replace(before, described=(NIC,))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -690,7 +716,7 @@ def test_restarted_networkmanager_activates_nothing(
 )
 def test_device_without_active_profile(state: int, active: str, expected: bool) -> None:
     """Only then may NetworkManager connect by itself again."""
-    wanted = Target(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, True)
+    wanted = Target(NIC, "", NM_DEVICE_STATE_ACTIVATED, True, True, temporary=True)
     device = Device(NIC, "/d", state, 0, True, True, active, "/a" if active else "/", (), (), ())
     added, described = (
         BusProfile("/p", uuid, uuid, NIC, "", flags, False, {})

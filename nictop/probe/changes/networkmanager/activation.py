@@ -17,6 +17,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.networkmanager.state import (
     NM_DEVICE_STATE_ACTIVATED,
     NM_DEVICE_STATE_DISCONNECTED,
+    BusProfile,
     Device,
     NmClient,
     NmState,
@@ -48,16 +49,23 @@ class Target:
     """NM_DEVICE_STATE_*."""
     managed: bool
     autoconnect: bool
-    external: bool
+    temporary: bool
+    """Its profile ends with its activation: it cannot be activated again."""
+    external: bool = False
     """Configured by others: NetworkManager made a temporary profile that describes it."""
 
     @staticmethod
     def of(device: Device, now: NmState) -> Target:
         profile = now.profiles.get(now.current_profile(device))
-        external = profile is not None and profile.is_temporary
-        uuid = "" if profile is None or external else profile.uuid
+        temporary = profile is not None and profile.is_temporary
         return Target(
-            device.interface, uuid, device.state, device.managed, device.autoconnect, external
+            interface=device.interface,
+            uuid="" if profile is None or temporary else profile.uuid,
+            state=device.state,
+            managed=device.managed,
+            autoconnect=device.autoconnect,
+            temporary=temporary,
+            external=device.external,
         )
 
 
@@ -92,6 +100,7 @@ def apply_targets(
         restore_properties(client, devices)
         unmet = unmet_targets(client, devices, before)
         if problems or not unmet or time.monotonic() > until:
+            unmet += left_to_others(client, devices)
             return "; ".join(dict.fromkeys([*problems, *unmet]))
         problems = activate_targets(client, devices, (), until, False)
 
@@ -162,7 +171,7 @@ def wait_until_external(client: NmClient, targets: Iterable[Target], end: float)
     or for `EXTERNAL_DETECTION_TIMEOUT`; before that, it would activate a profile as soon as
     Autoconnect is true."""
     until = min(end, time.monotonic() + EXTERNAL_DETECTION_TIMEOUT)
-    undetected = [target.interface for target in targets if target.external]
+    undetected = [target.interface for target in targets if target.temporary]
     while undetected and time.monotonic() < until:
         now = read_nm_state(client)
         undetected = [
@@ -185,12 +194,29 @@ def unmet_targets(
             found.append(f"{target.interface}: {NOT_RESTORED}")
         elif (device.managed, device.autoconnect) != (target.managed, target.autoconnect):
             found.append(f"{target.interface}: Managed or Autoconnect not restored")
-        elif target.external and not device.active:
+        elif target.temporary and not device.active:
             found.append(
                 f"{target.interface}: external connection not detected again by NetworkManager"
             )
     changed_links = [link.name for link in links if not is_link_unchanged(link)]
     return found + [f"addresses, routes or MTU of {name} not restored" for name in changed_links]
+
+
+def left_to_others(client: NmClient, targets: Iterable[Target]) -> list[str]:
+    """Sentences about devices whose temporary profile was activated before the change: it is gone,
+    and NetworkManager describes the restored addresses with a new one."""
+    now = read_nm_state(client)
+    return [
+        f"{target.interface}: has its addresses, but NetworkManager only describes them now "
+        "(connected externally)"
+        for target in targets
+        if target.temporary and not target.external and is_described(target.interface, now)
+    ]
+
+
+def is_described(interface: str, now: NmState) -> bool:
+    device = now.devices.get(interface)
+    return device is not None and device.external
 
 
 def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
@@ -215,7 +241,7 @@ def is_reached(target: Target, device: Device, now: NmState, call: ActivationCal
         profile = now.profiles.get(device.active)
         # higher states without a profile are those of a deactivation that has not finished
         inactive = not device.active and device.state <= NM_DEVICE_STATE_DISCONNECTED
-        return inactive or (profile is not None and profile.is_temporary)
+        return inactive or _is_described_as_before(target, device, profile)
     if target.state != NM_DEVICE_STATE_ACTIVATED and device.waits:
         # the activation has failed again, as before the change
         return call is None or bool(call.path)
@@ -225,6 +251,13 @@ def is_reached(target: Target, device: Device, now: NmState, call: ActivationCal
     if target.state == NM_DEVICE_STATE_ACTIVATED:
         return device.state == NM_DEVICE_STATE_ACTIVATED
     return NM_DEVICE_STATE_PREPARE <= device.state <= NM_DEVICE_STATE_ACTIVATED
+
+
+def _is_described_as_before(target: Target, device: Device, profile: BusProfile | None) -> bool:
+    """Whether a temporary profile is active, and by nobody's activation if it was so before."""
+    if profile is None or not profile.is_temporary:
+        return False
+    return device.external or not target.external
 
 
 def must_activate(

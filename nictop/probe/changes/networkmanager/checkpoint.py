@@ -375,8 +375,8 @@ def undo(checkpoint: Checkpoint, limit: float = UNDO_TIMEOUT) -> str:
             )
         if checkpoint.path and now.owner == checkpoint.owner:
             # CheckpointRollback would turn an external connection into a saved profile
-            external = any(one.external for one in checkpoint.targets)
-            method = "CheckpointDestroy" if external else "CheckpointRollback"
+            temporary = any(one.temporary for one in checkpoint.targets)
+            method = "CheckpointDestroy" if temporary else "CheckpointRollback"
             client.request(
                 ROOT, SERVICE, method, "o", checkpoint.path
             )  # an error: it has rolled back by itself

@@ -49,6 +49,8 @@ ACTIVATED = 100
 
 SERVICE = "org.freedesktop.NetworkManager"
 ROOT = "/org/freedesktop/NetworkManager"
+NM_ACTIVATION_STATE_FLAG_EXTERNAL = 0x80
+"""NMActivationStateFlags, from version 1.26 on."""
 PROFILE_INTERFACE = f"{SERVICE}.Settings.Connection"
 NOT_RUNNING = {
     f"{bus.BUS_NAME}.Error.{name}"
@@ -325,8 +327,18 @@ def parse_device(
     if active is None:
         return device
     return replace(
-        device, active_profile=text(active, "Uuid"), active_state=number(active, "State")
+        device,
+        active_profile=text(active, "Uuid"),
+        active_state=number(active, "State"),
+        external=is_external(active),
     )
+
+
+def is_external(active: Part) -> bool:
+    """Whether NetworkManager only describes what others have configured, as nmcli's "connected
+    (externally)". The flag of the profile stays when that profile is activated, this one does not.
+    `active`: properties of a Connection.Active. Source: NMActivationStateFlags."""
+    return bool(number(active, "StateFlags") & NM_ACTIVATION_STATE_FLAG_EXTERNAL)
 
 
 def state_reason(properties: Part) -> int:

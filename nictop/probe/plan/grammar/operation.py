@@ -28,6 +28,9 @@ NETWORKMANAGER_KINDS: tuple[Kind, ...] = (
 DECIMAL_NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 IDENTIFIED_TEXT = "done: the LED blinks no longer"
 """Text of "kept" for a change that ends by itself, and leaves nothing to confirm."""
+REQUESTED_TEXT = "on request"
+"""Text of "undoing" and "undone" for a rollback that was asked for; by whom, the host does not
+know."""
 LINK_NAME = re.compile(r"(?!-|\.{1,2}$)[^\s/:\x00-\x20\x7f]+")
 """The rules of dev_valid_name() in net/core/dev.c; a name that a program would take for an option
 is rejected."""

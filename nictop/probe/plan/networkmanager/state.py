@@ -16,6 +16,7 @@ from nictop.probe.inventory.managers.networkmanager import (
     ROOT,
     SERVICE,
     Objects,
+    is_external,
     profile_paths,
     untyped_objects,
 )
@@ -57,6 +58,8 @@ class Device:
     """Object paths of profiles that could be activated on it."""
     lower_paths: tuple[str, ...]
     """Object paths of its controller and of its parent."""
+    external: bool = False
+    """Others have configured it, and its activation only describes that (`is_external`)."""
 
     @property
     def waits(self) -> bool:
@@ -261,6 +264,7 @@ def parse_bus_device(path: str, interfaces: dict[str, Part], objects: Objects) -
         ),
         available_profiles=texts(facts, "AvailableConnections"),
         lower_paths=tuple(other for other in below if other and other != "/"),
+        external=is_external(active),
     )
 
 

@@ -23,6 +23,9 @@ from hypothesis import strategies as st
 from jeepney.bus_messages import message_bus
 from jeepney.io.blocking import DBusConnection, prep_socket
 
+from nictop.model.managers.configuration import LinkConfiguration
+from nictop.model.managers.link_managers import LinkManager, active_profile, link_manager
+from nictop.model.parts import managed_devices
 from nictop.probe.inventory.managers import networkmanager as profiles
 from nictop.probe.inventory.managers.networkmanager import (
     PROFILE_INTERFACE,
@@ -153,6 +156,30 @@ def test_profiles_of_external_configuration(manager: PrivateNetworkManager) -> N
             )
     assert by_type["bridge"].ipv4.addresses == ("192.0.2.1/24",)
     assert by_type[ETHERNET].nm_generated_default
+
+
+def test_an_activated_description_is_managed(manager: PrivateNetworkManager) -> None:
+    """The flag of its profile stays; that of the activation is gone."""
+    manager.shell("nmcli device disconnect ens37")
+    manager.namespace.run(["ip", "address", "add", "192.0.2.1/24", "dev", "ens37"])
+    manager.wait_for(lambda: manager.only_describes("ens37"))
+    before, described, profile = manager_of_ens37(manager)
+    assert (before.name, described, profile.external) == ("none", True, True)
+    manager.shell("nmcli con up uuid " + profile.uuid)
+    after, described, profile = manager_of_ens37(manager)
+    assert (after.name, after.state, described) == ("NetworkManager", "connected", False)
+    assert profile.external
+
+
+def manager_of_ens37(manager: PrivateNetworkManager) -> tuple[LinkManager, bool | None, Profile]:
+    """Its manager, whether its activation only describes, and the active profile."""
+    taken = take_inventory_inside(manager)
+    (link,) = (one for one in taken.links if one.name == "ens37")
+    device = managed_devices(taken.networkmanager)[link.ifindex]
+    profile = active_profile(device, taken)
+    assert profile is not None
+    found = link_manager(link, taken, LinkConfiguration(taken))
+    return found, device.external, profile
 
 
 def test_an_edited_profile_is_saved(manager: PrivateNetworkManager) -> None:
