@@ -115,28 +115,47 @@ def activate_targets(
     """Activate and disconnect devices; returns sentences about those that have not reached their
     target by `until` (CLOCK_MONOTONIC). A profile that is active with other addresses than in
     `links` is activated again."""
-    pending = {target.interface: target for target in targets}
-    before = {link.name: link for link in links}
-    calls: dict[str, ActivationCall] = {}
-    start = time.monotonic()
+    activations = Activations(client, links, force)
+    pending = list(targets)
     while pending:
         now = read_nm_state(client)
-        for name, target in list(pending.items()):
-            device, call = now.devices.get(name), calls.get(name)
-            # an activation that it has begun already shows in the next state
-            if device is None or stop_autoconnect(client, target, now, force):
-                continue
-            is_kept = call is not None or may_stay(target, device, before.get(name), force)
-            if is_kept and is_reached(target, device, now, call):
-                del pending[name]
-            elif must_activate(target, device, call, start, force):
-                calls[name] = activate(client, target, device, now)
-        if time.monotonic() > until:
+        pending = [target for target in pending if not activations.advance(target, now)]
+        if not pending or time.monotonic() > until:
             break
-        if pending:
-            time.sleep(DEVICE_POLL_SECONDS)
-    errors = {name: call.error for name, call in calls.items()}
-    return [f"{name}: {errors.get(name) or NOT_RESTORED}" for name in pending]
+        time.sleep(DEVICE_POLL_SECONDS)
+    return [activations.problem(target) for target in pending]
+
+
+class Activations:
+    """The calls of `activate_targets`."""
+
+    def __init__(self, client: NmClient, links: Iterable[LinkAddresses], force: bool) -> None:
+        self._client, self._force = client, force
+        self._before = {link.name: link for link in links}
+        self._calls: dict[str, ActivationCall] = {}
+        self._start = time.monotonic()
+
+    def advance(self, target: Target, now: NmState) -> bool:
+        """Whether the device is in its target state; else what is missing is requested."""
+        name, force = target.interface, self._force
+        device, call = now.devices.get(name), self._calls.get(name)
+        if device is None:
+            return False
+        # an activation that it has begun already shows in the next state
+        if stop_autoconnect(self._client, target, now, force):
+            return False
+        is_kept = call is not None or may_stay(target, device, self._before.get(name), force)
+        if is_kept and is_reached(target, device, now, call):
+            return True
+        if must_activate(target, device, call, self._start, force):
+            self._calls[name] = activate(self._client, target, device, now)
+        return False
+
+    def problem(self, target: Target) -> str:
+        """Of a device that is not in its target state."""
+        call = self._calls.get(target.interface)
+        error = "" if call is None else call.error
+        return f"{target.interface}: {error or NOT_RESTORED}"
 
 
 def may_stay(target: Target, device: Device, before: LinkAddresses | None, force: bool) -> bool:
