@@ -10,7 +10,9 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from ipaddress import IPv4Interface, IPv6Interface
+from typing import NamedTuple
 
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import number
@@ -48,43 +50,77 @@ RTA_PREFSRC = 7
 UndoActions = tuple[tuple[str, ...], ...]
 
 
+class Previous(NamedTuple):
+    """An operation, and the host before it."""
+
+    operation: Operation
+    values: State
+    links: Sequence[Link]
+    """All of the host."""
+    roots: Roots
+
+
 def read_undo(
     operation: Operation, before: State, links: Sequence[Link], roots: Roots
 ) -> UndoActions:
     """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
     ValueError and OSError."""
-    kind, name = operation.kind, operation.interface
-    settings = flattened(before.items())
-    if kind in ("rings", "features", "coalescing"):
-        return ((*operation.words[:3], *settings),)
-    if kind == "identify":  # ends with the program
-        return ()
-    if kind == "channels":
-        return ((*operation.words[:3], *settings), *read_queue_steering(name, roots))
-    if kind == "mtu":
-        return read_mtu_undo(operation, before, links)
-    if kind == "up":
-        return ((*operation.words[:5], "down"),)
-    if kind == "virtual function":
-        return ((*operation.words[:7], *settings),)
-    if kind == "address add":
-        return (("ip", "address", "del", *operation.words[3:]),)
-    if kind == "address del":
-        refuse_lost_routes(operation)
-        return (("ip", "address", "add", *operation.words[3:], *read_address_options(operation)),)
-    if kind == "virtual functions":
-        refuse_vf_recreation(operation, before, roots)
-        return ((*operation.words[:2], "0"),)
-    if kind in ("bridge vlan add", "bridge vlan del"):
-        return read_vlan_undo(operation, before)
-    if kind == "bond":
-        return read_bond_undo(operation, before)
-    (value,) = before.values()
-    if kind in ("bridge port", "bridge"):
-        return ((*operation.words[:-1], value),)
-    if kind == "affinity" and not CPU_LIST.fullmatch(value):
-        raise ValueError(f"{operation.subject} has no CPU list that could be restored")
-    return ((*operation.words[:2], value),)
+    previous = Previous(operation, before, links, roots)
+    return READERS.get(operation.kind, previous_value)(previous)
+
+
+def previous_value(previous: Previous) -> UndoActions:
+    """Of what is set by two words and a value."""
+    (value,) = previous.values.values()
+    return ((*previous.operation.words[:2], value),)
+
+
+def previous_last_word(previous: Previous) -> UndoActions:
+    (value,) = previous.values.values()
+    return ((*previous.operation.words[:-1], value),)
+
+
+def previous_options(previous: Previous) -> UndoActions:
+    """Of ``ethtool -G NAME rx 512``."""
+    settings = flattened(previous.values.items())
+    return ((*previous.operation.words[:3], *settings),)
+
+
+def channels_undo(previous: Previous) -> UndoActions:
+    steering = read_queue_steering(previous.operation.interface, previous.roots)
+    return (*previous_options(previous), *steering)
+
+
+def virtual_function_undo(previous: Previous) -> UndoActions:
+    settings = flattened(previous.values.items())
+    return ((*previous.operation.words[:7], *settings),)
+
+
+def virtual_functions_undo(previous: Previous) -> UndoActions:
+    refuse_vf_recreation(previous.operation, previous.values, previous.roots)
+    return ((*previous.operation.words[:2], "0"),)
+
+
+def up_undo(previous: Previous) -> UndoActions:
+    return ((*previous.operation.words[:5], "down"),)
+
+
+def added_address_undo(previous: Previous) -> UndoActions:
+    return (("ip", "address", "del", *previous.operation.words[3:]),)
+
+
+def removed_address_undo(previous: Previous) -> UndoActions:
+    operation = previous.operation
+    refuse_lost_routes(operation)
+    options = read_address_options(operation)
+    return (("ip", "address", "add", *operation.words[3:], *options),)
+
+
+def affinity_undo(previous: Previous) -> UndoActions:
+    (value,) = previous.values.values()
+    if not CPU_LIST.fullmatch(value):
+        raise ValueError(f"{previous.operation.subject} has no CPU list that could be restored")
+    return previous_value(previous)
 
 
 def read_queue_steering(name: str, roots: Roots) -> UndoActions:
@@ -104,9 +140,10 @@ def read_queue_steering(name: str, roots: Roots) -> UndoActions:
     return tuple(found)
 
 
-def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) -> UndoActions:
+def mtu_undo(previous: Previous) -> UndoActions:
     """The kernel reduces the MTU of upper links with that of the lower one, and does not raise it
     again."""
+    operation, before, links, _ = previous
     name, wanted = operation.interface, int(operation.settings[0][1])
     index = read_ifindex(name)
     if wanted < IPV6_MIN_MTU and any(one.family == "ipv6" for one in read_addresses(name)):
@@ -122,8 +159,9 @@ def read_mtu_undo(operation: Operation, before: State, links: Sequence[Link]) ->
     return ((*operation.words[:6], before["mtu"]), *others)
 
 
-def read_vlan_undo(operation: Operation, before: State) -> UndoActions:
+def vlan_undo(previous: Previous) -> UndoActions:
     """A VLAN that becomes PVID replaces another one, which keeps its other flag."""
+    operation, before = previous.operation, previous.values
     start = ("bridge", "vlan")
     name, own = operation.interface, tuple(word for word in operation.words[7:] if word == "self")
     state, pvid = before[f"vlan {operation.number}"], before.get("pvid", "none")
@@ -141,8 +179,9 @@ def read_vlan_undo(operation: Operation, before: State) -> UndoActions:
     return tuple(undo)
 
 
-def read_bond_undo(operation: Operation, before: State) -> UndoActions:
+def bond_undo(previous: Previous) -> UndoActions:
     """Raises ValueError for a link monitor that would replace the other kind of monitor."""
+    operation, before = previous.operation, previous.values
     ((key, value),) = before.items()
     bond = read_link(operation.interface).bond
     if key == "miimon" and bond is not None and bond.arp_interval:
@@ -165,36 +204,39 @@ def read_bond_undo(operation: Operation, before: State) -> UndoActions:
 
 def refuse_lost_routes(operation: Operation) -> None:
     """Raises ValueError when deleting an address would remove routes or secondary addresses that
-    adding it again does not restore, or when it has a lifetime.
-
-    IPv6 routes via a gateway stay; a route whose preferred source it is loses that: net/ipv6/
-    route.c rt6_remove_prefsrc()."""
+    adding it again does not restore, or when it has a lifetime."""
     name, text = operation.interface, operation.settings[0][0]
     interface = ipaddress.ip_interface(text)
-    matching = [one for one in read_addresses(name) if f"{one.address}/{one.prefix_length}" == text]
-    if any("permanent" not in one.flags for one in matching):
-        raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
     for one in read_addresses(name):
         other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
+        if other == interface and "permanent" not in one.flags:
+            raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
         is_of_subnet = other.network == interface.network and other != interface
         if "secondary" in one.flags and is_of_subnet:
             raise ValueError(
                 f"removing {text} would also remove its secondary address {one.address}"
             )
     for gateway, source in read_routes(name, interface.version):
-        is_source = source == str(interface.ip)
-        if is_source and interface.version == 6:
+        lost = lost_of_route(interface, gateway, source)
+        if lost:
             raise ValueError(
-                f"removing {text} would also remove the preferred source of a route of {name}, "
-                f"which could not be restored"
+                f"removing {text} would also remove {lost} of {name}, which could not be restored"
             )
-        is_lost = is_source
-        if interface.version == 4 and gateway is not None:
-            is_lost = is_lost or ipaddress.ip_address(gateway) in interface.network
-        if is_lost:
-            raise ValueError(
-                f"removing {text} would also remove a route of {name}, which could not be restored"
-            )
+
+
+def lost_of_route(
+    interface: IPv4Interface | IPv6Interface, gateway: str | None, source: str | None
+) -> str:
+    """What a route loses with an address; "": nothing. An IPv6 route via a gateway stays, and one
+    whose preferred source it is loses that: net/ipv6/route.c rt6_remove_prefsrc()."""
+    is_source = source == str(interface.ip)
+    if interface.version == 6:
+        return "the preferred source of a route" if is_source else ""
+    if is_source:
+        return "a route"
+    if gateway is not None and ipaddress.ip_address(gateway) in interface.network:
+        return "a route"
+    return ""
 
 
 def read_address_options(operation: Operation) -> tuple[str, ...]:
@@ -284,3 +326,25 @@ def refuse_vf_recreation(operation: Operation, before: State, roots: Roots) -> N
     maximum = parse_integer(total) if isinstance(total, str) else None
     if maximum is None or int(wanted) > maximum:
         raise ValueError(f"{operation.subject} supports {maximum or 0} VFs")
+
+
+READERS: dict[str, Callable[[Previous], UndoActions]] = {
+    "rings": previous_options,
+    "features": previous_options,
+    "coalescing": previous_options,
+    "channels": channels_undo,
+    "identify": lambda previous: (),  # ends with the program
+    "mtu": mtu_undo,
+    "up": up_undo,
+    "virtual function": virtual_function_undo,
+    "virtual functions": virtual_functions_undo,
+    "address add": added_address_undo,
+    "address del": removed_address_undo,
+    "bridge vlan add": vlan_undo,
+    "bridge vlan del": vlan_undo,
+    "bridge": previous_last_word,
+    "bridge port": previous_last_word,
+    "bond": bond_undo,
+    "affinity": affinity_undo,
+}
+"""By kind of operation; any other: `previous_value`."""
