@@ -44,3 +44,5 @@ class VethPeer:
     name: str
     mtu: int
     """Bytes."""
+    address: str | None = None
+    """MAC address, lower case; None: not read, as in recordings before this field."""

@@ -41,11 +41,12 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     either of them.
 
     nictop compares the global addresses of links with a device that are up and have a carrier, and
-    of bridges, bonds and VLANs above such devices. Not compared: bridges used only by containers or
-    virtual machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address
-    detection of the kernel or NetworkManager rejected the address on this host, and the other host
-    has it. Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a
-    virtual address (VRRP) or anycast.
+    of bridges, bonds and VLANs above such devices; those of veths if their other ends are watched
+    or on one bridge of a watched host. Not compared: bridges used only by containers or virtual
+    machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address detection
+    of the kernel or NetworkManager rejected the address on this host, and the other host has it.
+    Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a virtual
+    address (VRRP) or anycast.
 
     The same address can be valid in two separate networks. Not reported if the hosts show this:
     VLANs with different IDs, a cloud that assigns the addresses, the NAT network that QEMU and
@@ -66,12 +67,12 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
                 seen.setdefault(place.address.address, []).append(place)
         rejected += _missing_addresses(host)
     for place in rejected:
-        others = _partners(place, seen.get(place.address.address, ()))
+        others = _partners(place, seen.get(place.address.address, ()), hosts)
         if others:
             yield _rejected(place, others)
     for places in seen.values():
         if len({place.host.name for place in places}) > 1:
-            yield from _on_both(places)
+            yield from _on_both(places, hosts)
 
 
 def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
@@ -94,9 +95,9 @@ def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
                     yield NetworkPlace(host, link, wanted, configured_only=True)
 
 
-def _on_both(places: Sequence[NetworkPlace]) -> Iterator[Finding]:
+def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iterator[Finding]:
     """At most one finding, about the link whose address is the easiest to change."""
-    partners = {number: _partners(place, places) for number, place in enumerate(places)}
+    partners = {number: _partners(place, places, hosts) for number, place in enumerate(places)}
     numbers = [number for number, found in partners.items() if found]
     if not numbers:
         return
@@ -136,8 +137,10 @@ def _is_virtual(place: NetworkPlace) -> bool:
     return place.address.prefix_length == HOST_PREFIX_LENGTH[place.address.family]
 
 
-def _partners(place: NetworkPlace, places: Iterable[NetworkPlace]) -> list[NetworkPlace]:
-    return [other for other in places if may_be_one_network(place, other)]
+def _partners(
+    place: NetworkPlace, places: Iterable[NetworkPlace], hosts: Sequence[HostFacts]
+) -> list[NetworkPlace]:
+    return [other for other in places if may_be_one_network(place, other, hosts)]
 
 
 def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:

@@ -36,7 +36,8 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
     For a part of the subnet the host with the longer prefix uses a gateway, or has no route:
     requests and replies take different paths, and the broadcast addresses differ.
 
-    nictop compares addresses of links with a device that are up and have a carrier. Two of them are
+    nictop compares addresses of links with a device that are up and have a carrier, and of veths
+    whose other ends are watched or on one bridge of a watched host. Two of them are
     considered to be in one network if each is in the subnet of the other, or if one is and both
     links have the same default gateway. Not reported: other overlapping ranges, such as a /8 of one
     site and a /24 of another, VLANs with different IDs, clouds, user networks of QEMU, and bridges
@@ -53,7 +54,7 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
             by_length.setdefault(network.prefixlen, []).append(place)
     done: set[tuple[str, int, str]] = set()
     for wide, narrow in _overlapping(by_length):
-        if not _is_one_network(wide, narrow):
+        if not _is_one_network(wide, narrow, hosts):
             continue
         place, other = _minority(wide, narrow, by_length)
         key = (place.host.name, place.link.ifindex, place.address.address)
@@ -109,8 +110,10 @@ def _overlapping(
                     yield other, place
 
 
-def _is_one_network(wide: NetworkPlace, narrow: NetworkPlace) -> bool:
-    if not may_be_one_network(wide, narrow) or wide.address.address == narrow.address.address:
+def _is_one_network(wide: NetworkPlace, narrow: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:
+    if wide.address.address == narrow.address.address:
+        return False
+    if not may_be_one_network(wide, narrow, hosts):
         return False
     if vlan_id(wide.link) != vlan_id(narrow.link):
         return False

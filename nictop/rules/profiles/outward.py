@@ -1,23 +1,25 @@
 """Addresses that other hosts can reach through a device, and whether two links may be in one
 network.
 
-Pure. Included: links with a device, and bridges, bonds, VLANs and the like above one; veths only if
-their peer is a watched link. Not included: bridges used only by containers or virtual machines
-(docker0, virbr0, lxdbr0), which are internal to their host, so that equal addresses are no
-conflict.
+Pure. Included: links with a device, and bridges, bonds, VLANs and the like above one; veths, and
+VLANs above one, only if a watched link is at its other end, or on the same bridge of a watched
+host. Not included: bridges used only by containers or virtual machines (docker0, virbr0, lxdbr0),
+which are internal to their host, so that equal addresses are no conflict.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from nictop.model.devices.links import global_addresses
+from nictop.model.devices.bridges import filters_vlans, outer_port, pvid
+from nictop.model.devices.links import global_addresses, link_at
 from nictop.model.devices.subnets import LinkAddress, separation
-from nictop.model.snapshot import is_same_machine
+from nictop.model.snapshot import is_same_machine, is_same_namespace
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_diagnosis
 
 KINDS_ABOVE_SEVERAL_LINKS = ("bridge", "bond", "team")
 KINDS_ABOVE_ONE_LINK = ("vlan", "macvlan", "ipvlan")
@@ -35,6 +37,8 @@ class NetworkPlace:
     address: Address
     configured_only: bool = False
     """A profile sets it, and the link does not have it."""
+    veth: Link | None = None
+    """By which it is reached, the link itself or one below; None: by a device."""
 
     @property
     def written(self) -> str:
@@ -82,24 +86,41 @@ def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
         is_usable = bool(link.flags & IFF_UP) and link.carrier is True
         if not is_usable or not link.addresses:
             continue
-        if is_outward(host, link) or link.kind == "veth":
-            for address in global_addresses(link):
-                yield NetworkPlace(host, link, address)
+        veth = _veth_of(host, link)
+        if veth is None and not is_outward(host, link):
+            continue
+        for address in global_addresses(link):
+            yield NetworkPlace(host, link, address, veth=veth)
 
 
-def may_be_one_network(one: NetworkPlace, other: NetworkPlace) -> bool:
-    """The two links can be in one network, as far as the hosts show."""
+def _veth_of(host: HostFacts, link: Link) -> Link | None:
+    """The link itself, or the one below VLANs."""
+    below: Link | None = link
+    for _ in range(MAX_STACK_DEPTH):
+        if below is None or below.kind == "veth":
+            return below
+        if below.kind not in KINDS_ABOVE_ONE_LINK or below.lower_namespace is not None:
+            return None
+        below = link_at(below.lower, host.snapshot.links)
+    return None
+
+
+def may_be_one_network(
+    one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts] = ()
+) -> bool:
+    """The two links can be in one network, as far as the hosts show. `hosts`: all watched ones."""
     if is_same_link(one, other) or one.host.name == other.host.name:
         return False
-    if "veth" in (one.link.kind, other.link.kind):
-        return _are_veth_peers(one, other)
+    are_veths = one.veth is not None, other.veth is not None
+    if any(are_veths) and not (all(are_veths) and _are_joined(one, other, hosts)):
+        return False
     places = (LinkAddress(place.host.snapshot, place.link, place.address) for place in (one, other))
     return separation(*places) is None
 
 
 def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
-    """One machine that is watched under two names."""
-    if not is_same_machine(one.host.snapshot, other.host.snapshot):
+    """One machine, or namespace, that is watched under two names."""
+    if not is_same_namespace(one.host.snapshot, other.host.snapshot):
         return False
     return (one.link.ifindex, one.link.name, one.link.address) == (
         other.link.ifindex,
@@ -108,14 +129,69 @@ def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
     )
 
 
-def _are_veth_peers(one: NetworkPlace, other: NetworkPlace) -> bool:
-    """Both ends of one veth pair."""
+def _are_joined(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:
+    """Their veths are the ends of one pair, or reach the same bridge."""
+    if one.veth is None or other.veth is None:
+        return False
     if not is_same_machine(one.host.snapshot, other.host.snapshot):
         return False
-    if one.link.kind != "veth" or other.link.kind != "veth":
-        return False
-    peers = _peer(one.link), _peer(other.link)
-    return peers == (other.link.ifindex, one.link.ifindex)
+    if _are_peers(one.veth, other.veth):
+        return True
+    networks = bridged_veths(tuple(hosts))
+    mine = networks.get((one.host.name, one.veth.ifindex))
+    return mine is not None and mine == networks.get((other.host.name, other.veth.ifindex))
+
+
+def _are_peers(one: Link, other: Link) -> bool:
+    return (_peer(one), _peer(other)) == (other.ifindex, one.ifindex)
+
+
+class BridgedNetwork(NamedTuple):
+    """A bridge of a watched host."""
+
+    host: str
+    bridge: int
+    vlan: int | None
+    """Of frames without a tag; None: the bridge does not filter VLANs, or the port has none."""
+
+
+@once_per_diagnosis
+def bridged_veths(hosts: tuple[HostFacts, ...]) -> dict[tuple[str, int], BridgedNetwork]:
+    """(host, ifindex) of a veth → the bridge on which its other end is a port, in another network
+    namespace of the machine. The ends belong together if each has the other's number, and the
+    kernel says of the end on the bridge the name and MAC address of its peer."""
+    ends: dict[VethEnd, list[tuple[HostFacts, Link]]] = {}
+    for host in hosts:
+        for link in host.links_by_kind.get("veth", ()):
+            ends.setdefault(VethEnd(link.ifindex, link.name, link.address), []).append((host, link))
+    found = {}
+    for host in hosts:
+        for port in host.links_by_kind.get("veth", ()):
+            network = _network_of_port(host, port)
+            if network is None or port.veth_peer is None:
+                continue
+            end = VethEnd(_peer(port) or 0, port.veth_peer.name, port.veth_peer.address)
+            for far, link in ends.get(end, ()):
+                is_same = is_same_machine(host.snapshot, far.snapshot) and _are_peers(port, link)
+                if is_same and far is not host:
+                    found[far.name, link.ifindex] = network
+    return found
+
+
+class VethEnd(NamedTuple):
+    ifindex: int
+    name: str
+    address: str | None
+
+
+def _network_of_port(host: HostFacts, port: Link) -> BridgedNetwork | None:
+    """None: it is no port."""
+    found = outer_port(port, host.snapshot.links)
+    if found is None:
+        return None
+    outer, bridge = found
+    vlan = pvid(outer.bridge_vlans or ()) if filters_vlans(bridge) else None
+    return BridgedNetwork(host.name, bridge.ifindex, vlan)
 
 
 def _peer(link: Link) -> int | None:

@@ -75,7 +75,7 @@ def peers(
         for place in index.get(span, ()):
             if place.host is host or not accept(mine, place) or place.address.address in own:
                 continue
-            if may_be_one_network(mine, place):
+            if may_be_one_network(mine, place, hosts):
                 yield Peer(mine, place)
 
 

@@ -160,8 +160,13 @@ def rules_found(printed: str) -> set[str]:
 
 
 @pytest.mark.parametrize("fault", FAULT_RULES)
-def test_a_fault_is_found(home: dict[str, str], fault: str) -> None:
-    assert rules_found(lab(home, "--fault", fault, line=check())) == {FAULT_RULES[fault]}
+@pytest.mark.parametrize(("join", "more"), [("veth", ()), ("bridge", ("switch",))])
+def test_a_fault_is_found(
+    home: dict[str, str], join: str, more: tuple[str, ...], fault: str
+) -> None:
+    """On a bridge, too, if it is watched: only it tells that both hosts are on it."""
+    options = ("--join", join, "--fault", fault)
+    assert rules_found(lab(home, *options, line=check(*more))) == {FAULT_RULES[fault]}
 
 
 def test_the_difference_of_two_hosts_has_what_is_between_them(home: dict[str, str]) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from nictop.probe.kernel import if_link
+from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import (
     NetlinkSocket,
     iter_attributes,
@@ -179,4 +180,5 @@ def parse_peer(payload: bytes, ifindex: int, peer: int, namespace: int) -> VethP
         or len(mtu) != 4
     ):
         return None
-    return VethPeer(name, unsigned(mtu))
+    address = found.get(if_link.IFLA_ADDRESS)
+    return VethPeer(name, unsigned(mtu), colon_hex(address) if address else None)

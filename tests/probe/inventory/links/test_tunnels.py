@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import sys
 
@@ -92,6 +93,7 @@ def reply(
     mtu: bytes = b"",
 ) -> bytes:
     attributes = pack_text(if_link.IFLA_IFNAME, "eth0") + pack_u32(if_link.IFLA_LINK, link)
+    attributes += pack_attribute(if_link.IFLA_ADDRESS, bytes.fromhex("0242ac110002"))
     attributes += pack_attribute(if_link.IFLA_MTU, mtu or (1400).to_bytes(4, sys.byteorder))
     attributes += pack_attribute(if_link.IFLA_LINKINFO, pack_text(if_link.IFLA_INFO_KIND, kind))
     if namespace is not None:
@@ -100,7 +102,7 @@ def reply(
 
 
 def test_the_other_end() -> None:
-    assert parse_peer(reply(), 4, 9, 0) == VethPeer("eth0", 1400)
+    assert parse_peer(reply(), 4, 9, 0) == VethPeer("eth0", 1400, "02:42:ac:11:00:02")
 
 
 @pytest.mark.parametrize(
@@ -141,7 +143,8 @@ def test_links_of_a_real_kernel() -> None:
         words = "id 42 dstport 4789 local 192.0.2.1 remote 192.0.2.2 dev v1"
         managers[0].run(["ip", "link", "add", "vx0", "type", "vxlan", *words.split()])
         links = {link.name: link for link in take_inventory_inside(managers[0]).links}
-        assert links["v1"].veth_peer == VethPeer("far1", 9000)
+        (far,) = json.loads(managers[1].run(["ip", "-json", "link", "show", "dev", "far1"]))
+        assert links["v1"].veth_peer == VethPeer("far1", 9000, far["address"])
         assert links["vx0"].tunnel == Tunnel(
             "192.0.2.1", "192.0.2.2", 4789, 42, links["v1"].ifindex
         )
