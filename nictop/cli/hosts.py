@@ -532,24 +532,32 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
         if recorded.received is not None:
             session.process(recorded.received, recorded.time)
     if session.snapshot.inventory is None:
-        why = session.snapshot.message or _why_not_recorded(recording, name, time)
-        return Unreachable(name, why)
+        has_readings = session.counted_at is not None or bool(session.snapshot.links)
+        why = _why_not_recorded(recording, name, time, has_readings=has_readings)
+        return Unreachable(name, session.snapshot.message or why)
     age = None if session.counted_at is None else time - session.counted_at
     recorded_at = recording.wall_time(time)
     return at_recorded_time(session.snapshot, recorded_at, age), session.window
 
 
-def _why_not_recorded(recording: Recording, name: str, time: float) -> str:
+def _why_not_recorded(recording: Recording, name: str, time: float, *, has_readings: bool) -> str:
     """``no data of this host yet at +1.0 s …; it begins at +2.6 s: --at +3``: a recording begins
-    with connecting, and `nictop record --time` counts from the first reading."""
+    with connecting, and `nictop record --time` counts from the first reading. `has_readings`: of a
+    host whose interfaces were not all read."""
     begin = _begin_of_data(recording, name, time)
     if begin is None:
         return NOT_RECORDED_MESSAGE
     whole = math.ceil(begin)
     typed = f"+{whole}" if recording.begin + whole <= recording.end else "end"
+    at = f"+{time - recording.begin:.1f} s"
+    if has_readings:
+        return (
+            f"its interfaces were being read at {at}, and were with +{begin:.1f} s: use --at "
+            f"{typed}; nictop replay shows what was known before"
+        )
     return (
-        f"no data of this host yet at +{time - recording.begin:.1f} s: the recording begins with "
-        f"connecting, its data with +{begin:.1f} s; use --at {typed}"
+        f"no data of this host yet at {at}: the recording begins with connecting, its data with "
+        f"+{begin:.1f} s; use --at {typed}"
     )
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
-from nictop.model.devices.link_history import LinkHistory, with_inventory
+from nictop.model.devices.link_history import LinkHistory, with_change, with_inventory
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.devices.switch_ports import SwitchPorts
 from nictop.model.guests.agent_facts import AgentsTold
@@ -481,6 +481,9 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
         changed = _without_link_counters(changed, change.ifindex)
         if known is not None:
             changed = replace(changed, departed={**changed.departed, change.ifindex: known})
+    elif known is not None:
+        histories = with_change(snapshot.histories, links[change.ifindex], change.time)
+        changed = replace(changed, histories=histories)
     if _makes_doubtful(known, change):
         changed = _with_event(changed, Outdated(change.time, "link"))
     return changed

@@ -35,7 +35,8 @@ class _Line(msgspec.Struct):
 
 
 _decoder = msgspec.json.Decoder(_Line)
-INVENTORY_BEGIN, HELLO_BEGIN = b'{"inventory":', b'{"hello":'
+INVENTORY_BEGIN = b'{"inventory":'
+ALWAYS_NEEDED = (b'{"hello":', b'{"link_change":')
 State = tuple[tuple[int, str | None, int, bool | None, int | None], ...]
 
 
@@ -48,9 +49,10 @@ class NewLinkStates:
         """Time from which on an inventory is needed in any case, as a point in time."""
 
     def needs(self, text: bytes, time: float) -> bool:
-        """The line is a hello, or an inventory with other states of links than the one before; one
-        a minute is needed in any case. A text that cannot be decoded is: who decodes it says so."""
-        if text.startswith(HELLO_BEGIN):
+        """The line is a hello, a change of a link, or an inventory with other states of links than
+        the one before; one a minute is needed in any case. A text that cannot be decoded is: who
+        decodes it says so."""
+        if text.startswith(ALWAYS_NEEDED):
             return True
         if not text.startswith(INVENTORY_BEGIN):
             return False

@@ -579,7 +579,9 @@ def test_a_new_link_has_a_pending_inventory() -> None:
     change = LinkChange(
         200.0, 9, gone=False, name="eth9", operstate="up", carrier=True, flags=UP, mtu=9000
     )
-    found = lines(snapshot_of(HELLO, change), "link:9")
+    early = lines(snapshot_of(HELLO, change), "link:9")
+    assert ("Link", "Details", "inventory pending (the interfaces are being read)") in early
+    found = lines(snapshot_of(HELLO, inventory(), change), "link:9")
     assert ("Link", "Details", "inventory pending (new interface)") in found
     assert ("Link", "MTU", "9000 bytes") in found
     assert not [line for line in found if "absent" in line]

@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 
+from nictop.model.devices.link_history import LinkHistory, Point
+from nictop.probe.light_dataclasses import replace
+from nictop.rules import HostFacts, diagnose
 from nictop.rules.link.carrier_causes import flap_fixes, nic_kind, plug_in_fixes
 from tests.support.findings import step_texts
 from tests.support.rule_cases import host_facts
@@ -78,3 +81,16 @@ def test_a_nic_that_qemu_emulates_is_not_passed_through() -> None:
     assert step.startswith("virsh domif-setlink") and not fix.note
     (flaps,) = flap_fixes(host, host.links[0])
     assert flaps.where == "hypervisor"
+
+
+@pytest.mark.parametrize(("downs", "expected"), [(0, True), (4, True), (15, False)])
+def test_the_mean_is_without_those_by_setting_it_down(downs: int, expected: bool) -> None:
+    """19 losses since it was created, half a day ago; so many of them while nictop watched."""
+    nic = {"carrier_changes": 40, "created": 8_596_800.0}
+    case = {"base": "spare-nic", "links": {"eno1": nic}, "time": 8_640_000.0, "messages": []}
+    snapshot = host_facts(case).snapshot
+    (link,) = (one for one in snapshot.links.values() if one.name == "eno1")
+    history = LinkHistory(link.ifindex, 40, None, True, True, (Point(8_640_000.0, downs=downs),))
+    watched = HostFacts(replace(snapshot, histories={str(link.device): history}))
+    rules = {one.rule for one in diagnose([watched]).findings}
+    assert ("carrier_flaps" in rules) is expected

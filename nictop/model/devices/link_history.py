@@ -2,7 +2,8 @@
 of the same device.
 
 The kernel counts since the netdev was created; a mean since boot hides what happens now. Reads
-nothing; compares inventories, which are taken after each event.
+nothing; compares inventories, and what the kernel reports between them: who sets a link down and up
+takes its carrier, and both may be over before the next inventory.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from nictop.probe.records import Inventory, Link
 HISTORY_SECONDS = 3600.0
 IFF_UP = 0x1
 """net/if.h; `model.text.words` cannot be imported here."""
+MAX_INVENTORY_SECONDS = 300.0
+"""What was reported while an inventory was taken is newer than it, at most by this much."""
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
 
@@ -33,6 +36,8 @@ class Point:
     netdevs: int = 0
     """How often another netdev appeared for the device: the driver was bound again, or a VF was
     made again."""
+    downs: int = 0
+    """How often somebody has set the link down, and so taken its carrier."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,11 @@ class LinkHistory:
         return self.points[-1].resets - self.points[0].resets
 
     @property
+    def all_downs(self) -> int:
+        """Since the device was first seen."""
+        return self.points[-1].downs
+
+    @property
     def new_netdevs(self) -> int:
         return self.points[-1].netdevs - self.points[0].netdevs
 
@@ -78,12 +88,23 @@ def with_inventory(
     recent = {
         device: history
         for device, history in histories.items()
-        if 0 <= inventory.time - history.points[-1].time <= HISTORY_SECONDS
+        if -MAX_INVENTORY_SECONDS <= inventory.time - history.points[-1].time <= HISTORY_SECONDS
     }
     for link in inventory.links:
         if link.device is not None:
             recent[link.device] = _continued(recent.get(link.device), link, inventory.time)
     return recent
+
+
+def with_change(
+    histories: Mapping[str, LinkHistory], link: Link, time: float
+) -> Mapping[str, LinkHistory]:
+    """The histories after the kernel has reported `link`; the same ones if it is not of the netdev
+    that an inventory had."""
+    before = histories.get(link.device or "")
+    if link.device is None or before is None or before.ifindex != link.ifindex:
+        return histories
+    return {**histories, link.device: _continued(before, link, time)}
 
 
 def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHistory:
@@ -94,12 +115,15 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
             link.ifindex, changes, resets, is_settled, link.carrier is True, (Point(time),)
         )
     last = before.points[-1]
+    if time < last.time:  # an inventory that was begun before what was reported since
+        return before
     is_new = link.ifindex != before.ifindex
     point = Point(
         time,
         last.losses + _new_losses(before, link, is_new=is_new),
         last.resets + increase(before.resets, resets, is_new=is_new),
         last.netdevs + is_new,
+        last.downs + (before.has_carrier and not link.flags & IFF_UP),
     )
     is_settled = _is_settled(before, link, is_new=is_new)
     points = _appended(before.points, point)

@@ -69,7 +69,7 @@ PORT_TEXTS = {
 
 def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     if is_unread_link(link):
-        return _pending_section(link)
+        return _pending_section(link, is_new=snapshot.inventory is not None)
     facts = [*_settings(link), _changes(link), *_mtu_facts(link, snapshot)]
     facts += _relations(link, snapshot)
     facts += no_neighbour_facts(link, snapshot)
@@ -82,10 +82,12 @@ def state_section(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
     return section("Link", facts)
 
 
-def _pending_section(link: Link) -> tuple[Section, ...]:
-    """Of a link that the inventory does not have yet."""
+def _pending_section(link: Link, *, is_new: bool) -> tuple[Section, ...]:
+    """Of a link that the inventory does not have, or of a host without one: an event has named the
+    link first."""
     text, tone = state_text(link)
-    pending = Fact("Details", "inventory pending (new interface)", "dim")
+    why = "new interface" if is_new else "the interfaces are being read"
+    pending = Fact("Details", f"inventory pending ({why})", "dim")
     return section("Link", [Fact("State", text, tone), pending, Fact("MTU", f"{link.mtu} bytes")])
 
 

@@ -103,7 +103,8 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     it at 2.5 Gb/s, and for other NICs it is the quickest test.
 
     Not reported: losses after which the link was set up ("adding VLAN 0 to HW filter", logged if
-    8021q is loaded), as who sets a link down takes its carrier; losses in carrier_changes that a
+    8021q is loaded), and those while nictop saw it set down, as who sets a link down takes its
+    carrier; losses in carrier_changes that a
     driver that logs each one has not logged, for the same reason, or because another MTU or other
     rings have reset the NIC, by nictop or by others; a port that a bond
     keeps down for another reason. Of a port the mean is at most what the bond has counted: adding a
@@ -216,7 +217,9 @@ def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     if counted < MIN_LOSSES_IN_ALL:
         return None
     created = link.created or 0.0
-    losses = counted - _set_up_again(host, link, 0.0, math.inf)
+    history = host.snapshot.histories.get(link.device or "")
+    downs = 0 if history is None else history.all_downs
+    losses = counted - max(_set_up_again(host, link, 0.0, math.inf), downs)
     losses = _at_most_logged(host, link, losses, created)
     if link.bond_port is not None and link.bond_port.link_failures is not None:
         # the bond sets its ports down and up when it takes them

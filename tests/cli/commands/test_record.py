@@ -349,6 +349,20 @@ def test_a_time_before_the_first_data_names_the_one_that_can_be_typed(
     assert main(["show", str(path), "--at", "+5"]) == 0
 
 
+def test_readings_before_the_first_inventory_are_not_denied(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slow host has counters for half a minute before its interfaces are read."""
+    state, live, greeting, (name, known, _), *readings = host_items("a", 30, BEGIN)
+    items = [state, live, greeting, *readings, (name, known, BEGIN + 20.2)]
+    path = tmp_path / "r.nictop"
+    write_recording(path, sorted(items, key=lambda one: one[2]))
+    assert main(["show", str(path), "--at", "+10"]) == 3
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "its interfaces were being read at +10.0 s, and were with +20.2 s" in said, said
+    assert "use --at +21" in said and "no data" not in said, said
+
+
 def test_the_time_to_type_is_in_the_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

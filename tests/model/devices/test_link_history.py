@@ -23,7 +23,7 @@ from nictop.model.devices.link_history import (
     with_inventory,
 )
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link
+from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link, LinkChange
 from tests.model.hosts import HELLO, PLATFORM
 
 DEVICE = "0000:02:00.0"
@@ -281,6 +281,61 @@ def test_setting_a_link_down_and_up_is_no_change_of_the_carrier() -> None:
         (40, link(6)),
     )
     assert history.new_losses == 0
+
+
+def change_of(time: float, one: Link) -> Line:
+    return Line(
+        link_change=LinkChange(
+            time=time,
+            ifindex=one.ifindex,
+            gone=False,
+            name=one.name,
+            operstate=one.operstate,
+            carrier=one.carrier,
+            flags=one.flags,
+            mtu=one.mtu,
+            carrier_changes=one.carrier_changes,
+        )
+    )
+
+
+def snapshot_after(*lines: Line) -> Snapshot:
+    snapshot = advance(Snapshot.empty("host"), Line(hello=HELLO))
+    for line in lines:
+        snapshot = advance(snapshot, line)
+    return snapshot
+
+
+def down_and_up(time: float, changes: int) -> list[Line]:
+    """What the kernel reports, of a link with this many changes before."""
+    states = (set_down(changes + 1), no_carrier(changes + 1), link(changes + 2))
+    return [change_of(time + 0.1 * number, one) for number, one in enumerate(states)]
+
+
+def test_setting_it_down_and_up_between_two_inventories_is_no_change_of_the_carrier() -> None:
+    reported = [line for number in range(3) for line in down_and_up(1.0 + number, 2 + 2 * number)]
+    lines = (Line(inventory=inventory(0.0, link(2))), *reported)
+    for last in ((), (Line(inventory=inventory(20.0, link(8))),)):
+        history = snapshot_after(*lines, *last).histories[DEVICE]
+        assert (history.new_losses, history.all_downs) == (0, 3)
+
+
+def test_losses_between_two_inventories_are_counted_where_the_kernel_reports_them() -> None:
+    reported = [no_carrier(3), link(4), no_carrier(5), link(6)]
+    changes = [change_of(1.0 + number, one) for number, one in enumerate(reported)]
+    begin, end = Line(inventory=inventory(0.0, link(2))), Line(inventory=inventory(20.0, link(8)))
+    history = snapshot_after(begin, *changes, end).histories[DEVICE]
+    assert (history.new_losses, history.all_downs) == (3, 0)
+
+
+def test_an_inventory_from_before_what_was_reported_counts_nothing() -> None:
+    """It was begun at 0.5 s, read the link before it was lost, and came after that was reported."""
+    lost = [change_of(1.0, no_carrier(3)), change_of(2.0, link(4))]
+    begin, late = Line(inventory=inventory(0.0, link(2))), Line(inventory=inventory(0.5, link(2)))
+    history = snapshot_after(begin, *lost, late).histories[DEVICE]
+    assert numbers(history) == (1, 0, 0)
+    end = Line(inventory=inventory(9.0, link(4, 1)))
+    assert numbers(snapshot_after(begin, *lost, late, end).histories[DEVICE]) == (1, 1, 0)
 
 
 def test_losses_between_are_counted() -> None:
