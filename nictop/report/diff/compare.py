@@ -107,6 +107,8 @@ class OneSidedFinding:
     """The check could not be made on the other side: that may have it, too."""
     why_unchecked: str = ""
     """Why it was not made there; empty: it was."""
+    outdated: bool = False
+    """It may have changed: an event came after it was read. The title says so."""
 
 
 @dataclass(frozen=True)
@@ -482,4 +484,5 @@ def _finding(
         needs_both,
         bool(why_unchecked),
         why_unchecked,
+        finding.outdated,
     )

@@ -1,5 +1,5 @@
-"""Values that two hosts never have in common, in the texts of facts: names and MAC addresses of their
-own NICs, their own IP addresses, PCI addresses and names, UUIDs.
+"""Values that two hosts never have in common, in the texts of facts: names and MAC addresses of
+their own NICs, their own IP addresses, PCI addresses and names, UUIDs.
 
 Pure. A MAC address of another machine, or of another NIC of the same host, stays in the text: a
 profile that is bound to one of these is a difference.

@@ -103,6 +103,9 @@ def verdict_of(
         elif host.snapshot.incomplete:
             unread.append(f"{host.name} ({NOT_COMPLETE})")
     text, tone = verdict_text(diagnosis, unread=unread, glyphs=glyphs)
+    doubtful = sum(finding.outdated for finding in diagnosis.findings)
+    if doubtful:
+        text += f", {doubtful} of these may have changed"
     checks = checks_text(diagnosis, unread)
     if beside:
         return Verdict(verdict_beside(text, beside), checks)

@@ -163,7 +163,9 @@ def test_what_differs_on_any_two_hosts_is_no_difference() -> None:
     left = bound_to(mac_of("ens256", left).upper(), left)
     right = twin_of(left)
     diff = compare_sides(left, right)
-    assert [fact for fact in diff.facts() if fact.kind == "differs" and fact.section != "Host"] == []
+    assert [
+        fact for fact in diff.facts() if fact.kind == "differs" and fact.section != "Host"
+    ] == []
     bindings = [fact for fact in diff.facts() if fact.label == "Bound to"]
     assert [fact.kind for fact in bindings] == ["expected"], "--all lists it"
 
@@ -172,9 +174,7 @@ def test_a_binding_to_another_nic_is_a_difference() -> None:
     name, _ = recorded_hosts()
     left = recorded_side(name)
     for other in (mac_of("ens224", left), "52:54:00:12:34:56"):
-        diff = compare_sides(
-            bound_to(mac_of("ens256", left), left), bound_to(other, twin_of(left))
-        )
+        diff = compare_sides(bound_to(mac_of("ens256", left), left), bound_to(other, twin_of(left)))
         assert ("ens256", "Bound to") in differing(diff)
 
 

@@ -65,10 +65,9 @@ def open_record_menu(screen: NictopScreen) -> None:
 
 
 def recent_text(recent: RecentPast) -> str:
-    """``9 min``, ``40 s``: how much of the past is there."""
-    if recent.seconds < 60:
-        return f"{int(recent.seconds)} s"
-    return f"{int(recent.seconds / 60)} min"
+    """``9 min``, ``40 s``: how much of the past is there for certain, as in the timeline."""
+    seconds = recent.sure_seconds
+    return f"{int(seconds)} s" if seconds < 60 else f"{int(seconds / 60)} min"
 
 
 def ask_recent_file(screen: NictopScreen) -> None:
@@ -90,9 +89,9 @@ def ask_recent_file(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Save the past",
-            f"The last {recent_text(recent)} of all hosts, until now, as a recording. The file is "
-            "readable by you only (0600) and contains host names, addresses and profiles. "
-            "nictop replay FILE shows it.",
+            f"The last {recent_text(recent)} of all hosts, until now, and what is still there of "
+            "before, as a recording. The file is readable by you only (0600) and contains host "
+            "names, addresses and profiles. nictop replay FILE shows it.",
             file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
             take,
             button="Save",
