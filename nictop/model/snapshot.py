@@ -325,6 +325,14 @@ def recorded_age_text(snapshot: Snapshot) -> str:
     return f"no data for {whole_seconds(age)}"
 
 
+def inventory_age(snapshot: Snapshot) -> float | None:
+    """Seconds from the beginning of its inventory to the newest counters, by its own clock; None:
+    not known."""
+    if snapshot.inventory is None or snapshot.counters is None:
+        return None
+    return max(0.0, snapshot.counters.time - snapshot.inventory.time)
+
+
 def trouble_text(snapshot: Snapshot, trouble: Trouble, *, since: float = 0.0) -> str:
     """``2 min 5 s earlier: not enough memory for the driver counters``; without a time before the
     first reading. Whether it still holds is not known. `since`: seconds since the newest
