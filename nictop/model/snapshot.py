@@ -27,6 +27,7 @@ from nictop.model.managers.networkmanager_states import (
     NO_ADDRESS_REASONS,
 )
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
+from nictop.model.reboot import RebootTime
 from nictop.model.text.units import whole_seconds
 from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -154,6 +155,9 @@ class Snapshot:
     data_age: float | None = None
     """Of a recording: seconds from its newest counters to that time; None: a live host, or they are
     not known."""
+    reboots: tuple[RebootTime, ...] = ()
+    """Of a state that is reported: when the host was started anew while it was watched or recorded,
+    oldest first."""
     event: Outdated | None = None
     """The newest change by nictop, or the newest event after which the host could not be read at
     once."""
@@ -306,9 +310,11 @@ def is_outage(seconds: float, interval: float) -> bool:
     return seconds > SILENT_AFTER_SECONDS + 2 * interval
 
 
-def at_recorded_time(snapshot: Snapshot, wall: float, age: float | None) -> Snapshot:
-    """The state of a recording at a time (`recorded_at`, `data_age`)."""
-    state = replace(snapshot, recorded_at=wall, data_age=age)
+def at_recorded_time(
+    snapshot: Snapshot, wall: float, age: float | None, reboots: tuple[RebootTime, ...] = ()
+) -> Snapshot:
+    """The state of a recording at a time (`recorded_at`, `data_age`, `reboots` until then)."""
+    state = replace(snapshot, recorded_at=wall, data_age=age, reboots=reboots)
     return with_silence(state) if recorded_age_text(state) else state
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nictop.model.facts import clean, platform_text
+from nictop.model.reboot import RebootTime, reboots_text
 from nictop.model.snapshot import inventory_age, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.units import whole_seconds
@@ -46,6 +47,8 @@ class CheckedHost:
     inventory_age: float | None = None
     """Seconds from the beginning of the reading of its interfaces, addresses, managers and settings
     to its newest counters; null: not known."""
+    reboots: tuple[RebootTime, ...] = ()
+    """While it was watched or recorded, oldest first."""
 
 
 def checked_host(host: HostFacts) -> CheckedHost:
@@ -66,6 +69,7 @@ def checked_host(host: HostFacts) -> CheckedHost:
         no_data=recorded_age_text(host.snapshot),
         incomplete=host.snapshot.incomplete,
         inventory_age=inventory_age(host.snapshot),
+        reboots=host.snapshot.reboots,
     )
 
 
@@ -74,6 +78,8 @@ def checked_host_text(host: CheckedHost) -> str:
     parts = [host.host, host.platform]
     if host.recorded_at is not None:
         parts.insert(1, recorded_text(host.recorded_at, host.no_data))
+    if host.reboots:
+        parts.insert(len(parts) - 1, reboots_text(host.reboots))
     if host.outdated:
         parts.insert(1, host.outdated)
     if host.incomplete:

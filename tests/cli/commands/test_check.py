@@ -144,7 +144,9 @@ def test_text_of_a_healthy_host() -> None:
     text = check_text(healthy(), diagnose(healthy()), 80)
     ran = f"{len(RULES)} of {len(RULES)} checks ran"
     read = "settings read 10 s before the last values"
-    assert f"✓ No problems found ({ran}; {read})\n" in " ".join(text.split("\n")).replace(") ", ")\n")
+    assert f"✓ No problems found ({ran}; {read})\n" in " ".join(text.split("\n")).replace(
+        ") ", ")\n"
+    )
 
 
 def test_text_lists_skipped_checks_by_reason() -> None:

@@ -191,7 +191,8 @@ def report_now(nictop: Nictop) -> Report:
     from nictop.traffic.results.store import WithoutResult
 
     answers: list[Answer] = []
-    wall = nictop.here().wall
+    here = nictop.here()
+    wall, offset = here.wall, here.wall - here.monotonic
     recorded_at = None if nictop.replay is None else wall
     for session in nictop.hosts.sessions:
         if session.snapshot.inventory is None:
@@ -201,9 +202,10 @@ def report_now(nictop: Nictop) -> Report:
             age = None
             if recorded_at is not None and session.counted_at is not None:
                 age = nictop.now() - session.counted_at
-            snapshot = session.snapshot
+            reboots = tuple(reboot.at_wall(offset) for reboot in session.reboots)
+            snapshot = replace(session.snapshot, reboots=reboots)
             if recorded_at is not None:
-                snapshot = at_recorded_time(snapshot, recorded_at, age)
+                snapshot = at_recorded_time(snapshot, recorded_at, age, reboots)
             answers.append((snapshot, session.window))
     runs: list[StoredRun] = []
     without_result: list[WithoutResult] = []
