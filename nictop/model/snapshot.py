@@ -177,6 +177,11 @@ class Snapshot:
     its agent was not asked."""
 
     @property
+    def is_lost(self) -> bool:
+        """Of a live host: the connection to it is lost, or will never be there."""
+        return self.recorded_at is None and self.state in ("lost", "failed")
+
+    @property
     def unread_event(self) -> Outdated | None:
         """The event that is newer than the inventory, whose values may be those of before; None:
         there was none."""

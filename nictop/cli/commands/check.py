@@ -147,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
             paint=output.painter(),
         )
         output.write_text(text, options)
-    if unreachable:
+    if unreachable or any(host.snapshot.is_lost for host in hosts):
         return HostUnreachable.exit_code
     if check.has_severity(diagnosis, options.fail_on):
         return EXIT_FINDINGS

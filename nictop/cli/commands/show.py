@@ -150,4 +150,6 @@ def _show_connections(options: argparse.Namespace) -> int:
     else:
         output.write_text(show.connections_text(found, output.terminal_columns(), nic), options)
     codes = [answer.exit_code for answer in found if isinstance(answer, Unreachable)]
+    if are_incomplete(found):
+        codes.append(HostUnreachable.exit_code)
     return max(codes, default=0)
