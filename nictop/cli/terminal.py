@@ -41,11 +41,18 @@ def stdin_kind() -> StdinKind:
     """To be asked once, at the start of a command."""
     if is_terminal(sys.stdin):
         return "terminal"
-    if sys.stdin is None or not stat.S_ISFIFO(os.fstat(sys.stdin.fileno()).st_mode):
+    if sys.stdin is None:
+        return "none"
+    try:
+        descriptor = sys.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError):  # closed, or no file
+        return "none"
+    if not stat.S_ISFIFO(mode):
         return "none"
     poll = select.poll()
-    poll.register(sys.stdin.fileno(), select.POLLIN)
-    events = dict(poll.poll(0)).get(sys.stdin.fileno(), 0)
+    poll.register(descriptor, select.POLLIN)
+    events = dict(poll.poll(0)).get(descriptor, 0)
     has_ended = events & select.POLLHUP and not events & select.POLLIN
     return "none" if has_ended else "pipe"
 
