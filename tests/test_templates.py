@@ -93,6 +93,8 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.probe.traffic.builtin.paced.exchange": NUMBERS,
     "nictop.recording.file.delta.LineFormat.line": "each % of the line is doubled; the replay "
     "depends on its speed",
+    "nictop.report.diff.own_values.OwnValues.without_name": "a function that returns the replacement",
+    "nictop.report.diff.own_values.OwnValues.without_values": "the same",
     "nictop.report.redaction.names.NameAliases.expression": "names are escaped, each by itself",
     "nictop.report.redaction.redaction.Redaction.text": "a function that returns the replacement",
     "nictop.rules.hyperv.netvsc._assign_channels": NUMBERS,

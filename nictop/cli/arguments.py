@@ -118,13 +118,29 @@ def _help_cells() -> int:
     return (columns or 80) - 2
 
 
+EXAMPLES_HEAD = "examples:\n"
+
+
 class Help(argparse.HelpFormatter):
     def __init__(self, prog: str, **options: Any) -> None:
         super().__init__(prog, **{"width": _help_cells(), **options})
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Of paragraphs; examples keep their lines."""
+        paragraphs = []
+        for paragraph in text.strip().split("\n\n"):
+            if paragraph.startswith(EXAMPLES_HEAD):
+                paragraphs.append(paragraph)
+            else:
+                paragraphs.append(super()._fill_text(paragraph, width, indent))
+        return "\n\n".join(paragraphs)
+
 
 class HelpWithLines(Help, argparse.RawDescriptionHelpFormatter):
     """Description and epilog keep their lines."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return argparse.RawDescriptionHelpFormatter._fill_text(self, text, width, indent)
 
 
 class _Parser(argparse.ArgumentParser):

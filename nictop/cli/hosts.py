@@ -524,6 +524,7 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
     from nictop.hosts.specification import RECORDED, Host
     from nictop.model.snapshot import at_recorded_time
     from nictop.model.window import RATES_WINDOW_SECONDS
+    from nictop.recording.reboots import reboots_in
 
     session = HostSession(Host(name, RECORDED), memory_share=recording.memory_share)
     begin = recording.start_time(name, time, RATES_WINDOW_SECONDS)
@@ -537,7 +538,8 @@ def _recorded_answer(recording: Recording, name: str, time: float) -> Answer:
         return Unreachable(name, session.snapshot.message or why)
     age = None if session.counted_at is None else time - session.counted_at
     recorded_at = recording.wall_time(time)
-    return at_recorded_time(session.snapshot, recorded_at, age), session.window
+    reboots = reboots_in(recording, name, time)
+    return at_recorded_time(session.snapshot, recorded_at, age, reboots), session.window
 
 
 def _why_not_recorded(recording: Recording, name: str, time: float, *, has_readings: bool) -> str:

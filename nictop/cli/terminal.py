@@ -5,13 +5,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import select
+import stat
 import sys
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from nictop.errors import NictopError
 
 if TYPE_CHECKING:
     from nictop.model.text.glyphs import Glyphs
+
+StdinKind = Literal["terminal", "pipe", "none"]
+"""pipe: another process may write to it, or end it. none: nothing can come from it, as from
+/dev/null, a file or a pipe that ended before."""
 
 
 def require_terminal(instead: str) -> None:
@@ -29,6 +35,26 @@ def require_terminal(instead: str) -> None:
 def is_terminal(stream: TextIO | None) -> bool:
     """None: it is closed."""
     return stream is not None and stream.isatty()
+
+
+def stdin_kind() -> StdinKind:
+    """To be asked once, at the start of a command."""
+    if is_terminal(sys.stdin):
+        return "terminal"
+    if sys.stdin is None:
+        return "none"
+    try:
+        descriptor = sys.stdin.fileno()
+        mode = os.fstat(descriptor).st_mode
+    except (OSError, ValueError):  # closed, or no file
+        return "none"
+    if not stat.S_ISFIFO(mode):
+        return "none"
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    events = dict(poll.poll(0)).get(descriptor, 0)
+    has_ended = events & select.POLLHUP and not events & select.POLLIN
+    return "none" if has_ended else "pipe"
 
 
 def is_dumb() -> bool:

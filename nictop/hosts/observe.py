@@ -16,6 +16,7 @@ from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession
 from nictop.model.parts import late_services
 from nictop.model.snapshot import Snapshot, newest_reading
+from nictop.model.text.units import local_time_text
 from nictop.model.window import RatesWindow
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Counters, Inventory, Request, Trouble
@@ -105,13 +106,13 @@ async def observe(
     must have been created with `watch_devices`. It is closed afterwards.
 
     If that takes `timeout` seconds more than the intervals it needs, the answer is what was read
-    until then (`Snapshot.incomplete`). Raises HostUnreachable if nothing was, or if the source is
-    lost or fails before.
+    until then (`Snapshot.incomplete`), and so it is if the source is lost or fails before. Raises
+    HostUnreachable if nothing was.
     """
     await session.request(Request(events=True))  # the answer is to be true when it is given
     rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
     losses: dict[str, None] = {}
-    answer = asyncio.ensure_future(_complete(session, seconds, tuple(last), losses))
+    answer = asyncio.ensure_future(_complete(session, interval, seconds, tuple(last), losses))
     begin = time.monotonic()
     limit = timeout + rest
     try:
@@ -132,6 +133,21 @@ async def observe(
         answer.cancel()
         await asyncio.gather(answer, return_exceptions=True)
         await session.close()
+
+
+def _as_lost(
+    session: HostSession, interval: float, losses: Iterable[str]
+) -> tuple[Snapshot, RatesWindow]:
+    """What was read of a host before its connection was lost, with the time of that. Raises
+    HostUnreachable if nothing was."""
+    reason = _reason(session, losses)
+    if session.snapshot.inventory is None:
+        raise HostUnreachable(f"{session.name}: {reason}")
+    sentence = f"connection lost at {local_time_text(time.time())}"
+    if reason:
+        sentence += f": {reason}"
+    session.note_silence(time.monotonic(), interval)
+    return _as_incomplete(session.snapshot, sentence), session.window
 
 
 def _as_incomplete(snapshot: Snapshot, sentence: str) -> Snapshot:
@@ -217,6 +233,7 @@ def with_window_rates(answer: Answer) -> Answer:
 
 async def _complete(
     session: HostSession,
+    interval: float,
     seconds: float,
     last: Sequence[Callable[[], Step]],
     losses: dict[str, None],
@@ -227,7 +244,7 @@ async def _complete(
     progress = _Progress(session, seconds, last)
     async for snapshot in session.follow():
         if session.is_given_up:
-            raise HostUnreachable(f"{session.name}: {_reason(session, losses)}")
+            return _as_lost(session, interval, losses)
         if session.is_unreachable:
             losses[snapshot.message] = None
             outdated = snapshot.inventory

@@ -20,7 +20,7 @@ from nictop.hosts.brief_reason import brief_reasons
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps, StepName
 from nictop.model.history import History
-from nictop.model.reboot import Reboot, reboot_between
+from nictop.model.reboot import MAX_REBOOTS, Reboot, reboot_between
 from nictop.model.snapshot import (
     SILENT_AFTER_SECONDS,
     Snapshot,
@@ -129,8 +129,8 @@ class HostSession:
         self.reason = ""
         """Why it is not live, and what to do next; stays during the next attempts, until it is
         live."""
-        self.reboot: Reboot | None = None
-        """The newest one since it is watched; None: none is known."""
+        self.reboots: list[Reboot] = []
+        """Since it is watched, oldest first."""
         self.overloaded = False
         """It sends more than is processed."""
         self.slowness = Slowness()
@@ -312,7 +312,13 @@ class HostSession:
 
     def _note_hello(self, hello: Hello, now: float) -> None:
         found = reboot_between(self.snapshot.hello, hello, self.received_at, now)
-        self.reboot = found or self.reboot
+        if found is not None:
+            self.reboots = [*self.reboots, found][-MAX_REBOOTS:]
+
+    @property
+    def reboot(self) -> Reboot | None:
+        """The newest one; None: none is known."""
+        return self.reboots[-1] if self.reboots else None
 
     def _process_state(self, item: SourceState, snapshot: Snapshot, now: float) -> None:
         self.retry_at = None if item.retry_in is None else now + item.retry_in

@@ -174,15 +174,26 @@ def _why_no_functions(snapshot: Snapshot) -> str:
 
 
 def _driver(link: Link | None, pci: PciFunction | None) -> StepFacts:
-    name = pci.driver if link is None and pci is not None else None
-    if link is not None:
-        name = driver_name(link, pci)
+    if link is None:
+        return ("failed", "no driver") if pci is None else _driver_of_function(pci)
+    name = driver_name(link, pci)
     if name is not None:
         return "passed", name
-    if link is None:
-        return "failed", "no driver"
     why = absence_reason(link.ethtool.unreadable.get("driver"), None)
     return "unknown", f"driver {why}"
+
+
+def _driver_of_function(pci: PciFunction) -> StepFacts:
+    """Of one without a netdev. That of a virtio NIC is the driver of the virtio device, which the
+    driver of the function only makes (drivers/virtio/virtio_pci_common.c)."""
+    field, name, failed = "driver", pci.driver, "no driver"
+    if pci.virtio_device is not None:
+        field, name = "virtio_driver", pci.virtio_driver
+        failed = f"none bound to {pci.virtio_device} (made by {pci.driver})"
+    if name is not None:
+        return "passed", name
+    why = pci.unreadable.get(field)
+    return ("failed", failed) if why is None else ("unknown", f"driver {absence_reason(why, None)}")
 
 
 def _name(link: Link, snapshot: Snapshot) -> StepFacts:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from nictop.model.text.units import whole_seconds
+from collections.abc import Sequence
+
+from nictop.model.text.units import wall_time_text, whole_seconds
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Hello
 
 NOTICE_SECONDS = 120.0
 """For so long it is said above the values of the host; its details have it until it is forgotten
 with the host."""
+MAX_REBOOTS, MAX_NAMED_REBOOTS = 50, 6
+"""That are known of one host, and that are named with their times: the newest."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,40 @@ class Reboot:
     def is_new(self, now: float) -> bool:
         """It is to be said without being asked for."""
         return now - self.noticed < NOTICE_SECONDS
+
+    def at_wall(self, offset: float) -> RebootTime:
+        """`offset`: seconds from that clock to wall time."""
+        if self.started is None:
+            return RebootTime(self.noticed + offset, is_exact=False)
+        return RebootTime(self.started + offset, is_exact=True)
+
+
+@dataclass(frozen=True)
+class RebootTime:
+    """When a host was started anew, by the clock of the machine that received its lines."""
+
+    wall: float
+    """Seconds since the epoch."""
+    is_exact: bool
+    """False: it was at some time before; then its first line was received."""
+
+    @property
+    def text(self) -> str:
+        return f"{'at' if self.is_exact else 'before'} {wall_time_text(self.wall)}"
+
+
+def reboots_text(reboots: Sequence[RebootTime]) -> str:
+    """``rebooted at 2026-11-21 08:01:40 UTC``, ``rebooted 2 times: at …, before …``; "": none.
+    `reboots`: oldest first."""
+    if not reboots:
+        return ""
+    if len(reboots) == 1:
+        return f"rebooted {reboots[0].text}"
+    times = [one.text for one in reboots[-MAX_NAMED_REBOOTS:]]
+    if len(reboots) > MAX_NAMED_REBOOTS:
+        times.insert(0, "…")
+    at_least = "at least " if len(reboots) >= MAX_REBOOTS else ""
+    return f"rebooted {at_least}{len(reboots)} times: {', '.join(times)}"
 
 
 def _ago(seconds: float) -> str:

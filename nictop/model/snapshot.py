@@ -27,6 +27,7 @@ from nictop.model.managers.networkmanager_states import (
     NO_ADDRESS_REASONS,
 )
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
+from nictop.model.reboot import RebootTime
 from nictop.model.text.units import whole_seconds
 from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -154,6 +155,9 @@ class Snapshot:
     data_age: float | None = None
     """Of a recording: seconds from its newest counters to that time; None: a live host, or they are
     not known."""
+    reboots: tuple[RebootTime, ...] = ()
+    """Of a state that is reported: when the host was started anew while it was watched or recorded,
+    oldest first."""
     event: Outdated | None = None
     """The newest change by nictop, or the newest event after which the host could not be read at
     once."""
@@ -171,6 +175,11 @@ class Snapshot:
     agents: AgentsTold = field(default_factory=dict)
     """What the agents of its guests told when they were asked last; of a guest that is not there:
     its agent was not asked."""
+
+    @property
+    def is_lost(self) -> bool:
+        """Of a live host: the connection to it is lost, or will never be there."""
+        return self.recorded_at is None and self.state in ("lost", "failed")
 
     @property
     def unread_event(self) -> Outdated | None:
@@ -306,9 +315,11 @@ def is_outage(seconds: float, interval: float) -> bool:
     return seconds > SILENT_AFTER_SECONDS + 2 * interval
 
 
-def at_recorded_time(snapshot: Snapshot, wall: float, age: float | None) -> Snapshot:
-    """The state of a recording at a time (`recorded_at`, `data_age`)."""
-    state = replace(snapshot, recorded_at=wall, data_age=age)
+def at_recorded_time(
+    snapshot: Snapshot, wall: float, age: float | None, reboots: tuple[RebootTime, ...] = ()
+) -> Snapshot:
+    """The state of a recording at a time (`recorded_at`, `data_age`, `reboots` until then)."""
+    state = replace(snapshot, recorded_at=wall, data_age=age, reboots=reboots)
     return with_silence(state) if recorded_age_text(state) else state
 
 
@@ -323,6 +334,14 @@ def recorded_age_text(snapshot: Snapshot) -> str:
     if not is_away and not is_outage(age, interval):
         return ""
     return f"no data for {whole_seconds(age)}"
+
+
+def inventory_age(snapshot: Snapshot) -> float | None:
+    """Seconds from the beginning of its inventory to the newest counters, by its own clock; None:
+    not known."""
+    if snapshot.inventory is None or snapshot.counters is None:
+        return None
+    return max(0.0, snapshot.counters.time - snapshot.inventory.time)
 
 
 def trouble_text(snapshot: Snapshot, trouble: Trouble, *, since: float = 0.0) -> str:

@@ -275,6 +275,11 @@ class Recording:
         begin = keys.offsets[keys.newest(since - HISTORY_SECONDS) or 0]
         return HostReader(self, number, begin, since, whole_from=first)
 
+    def key_times(self, host: str) -> tuple[float, ...]:
+        """Those of the key frames of a host, at each of which its hello and its state are read
+        without what was before."""
+        return tuple(self._index.keys.get(self._number(host), KeyFrames()).times)
+
     def start_time(self, host: str, now: float, window: float) -> float:
         """The result of `start_time_steps`."""
         return _result(self.start_time_steps(host, now, window))

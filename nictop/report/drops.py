@@ -22,7 +22,7 @@ from nictop.report.json import json_text, schema_of_hosts, schema_text
 from nictop.report.render.text import text_of
 from nictop.report.text_table import aligned_table, max_line_width
 from nictop.rules.fixes.commands import Step
-from nictop.rules.wording import SEVERITY_LABELS, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, finding_mark
 from nictop.traffic.drops.reasons import Kind
 from nictop.traffic.drops.result import KINDS, DropRow, DropsResult
 
@@ -163,7 +163,7 @@ def _row_facts(row: DropRow, host: str, glyphs: Glyphs) -> Iterator[Fact]:
     for flow in row.flows[:MAX_SHOWN_FLOWS]:
         yield Fact("packets", flow_text(flow), kind="packets")
     for finding in row.findings:
-        mark = severity_mark(finding.severity, glyphs=glyphs)
+        mark = finding_mark(finding, glyphs=glyphs)
         word = SEVERITY_LABELS[finding.severity].word
         text = f"{mark} {word} {finding.subject}: {finding.title}"
         yield Fact("finding", text, kind="finding")

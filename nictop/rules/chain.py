@@ -35,8 +35,9 @@ class ChainStep(NamedTuple):
     of `findings` says what is wrong. failed: it does not work, and no check calls that a fault (a
     link that is down and not configured). waits: it cannot work before the step that failed."""
     text: str
-    """A few words, not sanitized; see `StepFacts`. The title of the finding where nothing was
-    read of the step."""
+    """A few words, not sanitized; see `StepFacts`. The title of the worst finding where that says
+    what is wrong and the step itself has passed, or nothing was read of it: the name of a driver or
+    an address beside ✖ would read as if it were the wrong one."""
     findings: tuple[Finding, ...] = ()
     """The worst first."""
 
@@ -212,10 +213,13 @@ def _joined(
 def _step_with_finding(
     step: Step, known: tuple[ChainState, str], own: tuple[Finding, ...]
 ) -> ChainStep:
-    """What was read of it, unless nothing was, or an event came since; else what was found."""
+    """What was read of it if that says what is wrong, or if the finding is a note; else what was
+    found: nothing was read of it, an event came since, or it has passed."""
     state, text = known
-    is_read = state in ("passed", "failed") and not own[0].outdated
-    return ChainStep(step, "finding", text if is_read and text else own[0].title, own)
+    worst = own[0]
+    is_note_about_it = state == "passed" and worst.severity == "info"
+    is_told = (state == "failed" or is_note_about_it) and not worst.outdated
+    return ChainStep(step, "finding", text if is_told and text else worst.title, own)
 
 
 def _by_step(

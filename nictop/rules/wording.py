@@ -81,6 +81,11 @@ def severity_mark(severity: Severity, *, glyphs: Glyphs = UNICODE) -> str:
     return {"critical": glyphs.critical, "warning": glyphs.warning, "info": glyphs.note}[severity]
 
 
+def finding_mark(finding: Finding, *, glyphs: Glyphs = UNICODE) -> str:
+    """That of its severity; "?" of one that may have changed, as its severity may have, too."""
+    return UNKNOWN_MARK if finding.outdated else severity_mark(finding.severity, glyphs=glyphs)
+
+
 def where_text(host: str, fix: Fix) -> str:
     """``on alma-load-001``, ``on the ESXi host``: where to apply a fix of a finding of this host,
     by name if that is known."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 import pytest
 
 from nictop.cli import SUMMARIES
 from nictop.cli.arguments import parse, whole_number
 from nictop.cli.main import main
+from nictop.rules import RULES
 
 
 @pytest.mark.parametrize(
@@ -179,6 +181,38 @@ def test_help_prints_what_the_option_prints(name: str, capsys: pytest.CaptureFix
     shown = printed_by("help", name, capsys=capsys)
     assert shown == printed_by(name, "--help", capsys=capsys)
     assert shown[0] == 0 and shown[1].startswith(f"usage: nictop {name} ")
+
+
+WITHOUT_EXAMPLES = frozenset(("help",))
+"""Commands of which the usage line says all."""
+
+
+@pytest.mark.parametrize("name", [name for name in SUMMARIES if name not in WITHOUT_EXAMPLES])
+def test_help_has_an_example_that_can_be_typed(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newcomer copies it; one that is refused is worse than none."""
+    code, text = printed_by("help", name, capsys=capsys)
+    assert code == 0 and "\nexamples:\n" in text
+    examples = text.partition("\nexamples:\n")[2].partition("\n\n")[0].splitlines()
+    typed = [re.split(r"  +#?", line.strip())[0] for line in examples]
+    commands = [line.removeprefix("sudo ").split() for line in typed if "nictop " in line]
+    assert any(words[:2] == ["nictop", name] for words in commands) or name in (
+        "live",
+        "completion",
+    )
+    for words in commands:
+        if words[0] == "nictop" and not set("\\$'>|").intersection(" ".join(words)):
+            options = parse(words[1:])
+            for rule in filter(None, (vars(options).get(key) for key in ("rule", "explain"))):
+                assert rule in RULES
+
+
+@pytest.mark.parametrize("job", ["address", "mtu", "queues", "vfs", "irq-affinity", "led"])
+def test_help_of_a_job_has_an_example(job: str, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed_by("help", "setup", job, capsys=capsys)[1]
+    words = text.partition("\nexamples:\n")[2].split()
+    assert parse(words[1:]).job == job == words[3]
 
 
 def test_help_of_nictop_and_of_a_job(capsys: pytest.CaptureFixture[str]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,11 +16,14 @@ from typing import Any
 import pytest
 
 from nictop.errors import HostUnreachable
-from nictop.hosts.observe import Unreachable, observe, observe_all
+from nictop.hosts.observe import Unreachable, facts_of, observe, observe_all
 from nictop.hosts.session import HostSession
 from nictop.model.facts import width
+from nictop.model.snapshot import BEFORE_SILENCE
 from nictop.model.window import RatesWindow
 from nictop.probe.records import Line
+from nictop.report.facts.connection_document import NOT_RECORDED
+from nictop.report.facts.connections import connections_text
 from nictop.report.facts.hosts import (
     UnreachableHost,
     hosts_json,
@@ -29,7 +33,7 @@ from nictop.report.facts.hosts import (
 )
 from nictop.report.findings.check import check_json, check_text
 from nictop.report.findings.markdown import check_markdown
-from nictop.rules import Diagnosis, HostFacts
+from nictop.rules import Diagnosis, HostFacts, diagnose
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.host_keys import lookup
 from tests.model.hosts import HELLO, counters, inventory, link_counters, live_host
@@ -69,8 +73,9 @@ async def test_answers_are_in_the_order_of_the_hosts() -> None:
     one, two, three, four = await observe_all(list(map(observed, sources)), interval=0.1)
     assert isinstance(one, tuple) and isinstance(four, tuple)
     assert [one[0].host, four[0].host] == ["a", "d"]
-    assert two == Unreachable("b", "no more data from b")
-    assert three == Unreachable("c", "no Python")
+    for answer, why in ((two, "no more data from b"), (three, "no Python")):
+        assert isinstance(answer, tuple)
+        assert re.fullmatch(rf"connection lost at \d\d:\d\d:\d\d: {why}", answer[0].incomplete)
     assert all(source.closed for source in sources)
 
 
@@ -98,10 +103,26 @@ async def test_only_a_host_without_data_times_out() -> None:
 
 
 async def test_a_single_unreachable_host_raises() -> None:
+    refused = ScriptedSource("c")
+    refused.send(SourceState("failed", "no Python"))
     with pytest.raises(HostUnreachable, match=r"^c: no Python$"):
-        await observe(
-            observed(scripted_source("c", then=SourceState("failed", "no Python"))), interval=0.1
-        )
+        await observe(observed(refused), interval=0.1)
+
+
+async def test_what_was_read_before_the_connection_was_lost_is_not_called_unread() -> None:
+    """It was thrown away, and the host was "not read"."""
+    source = scripted_source("b", then=SourceState("lost", "no more data from b", 3.0))
+    found = await observe_all([observed(source)], interval=0.1)
+    text = hosts_text(found, 100)
+    lines = " ".join(text.split())
+    assert "b · not read" not in text
+    assert re.search(r"not complete: connection lost at \d\d:\d\d:\d\d: no more data from b", lines)
+    assert BEFORE_SILENCE in lines, "and what is shown is said to be of before"
+    connections = connections_text(found, 200)
+    assert "not read: connection lost at" in connections and NOT_RECORDED not in connections
+    hosts = facts_of(found)
+    checked = " ".join(check_text(hosts, diagnose(hosts), 200).split())
+    assert "connection lost at" in checked and "✓" not in checked
 
 
 # ------------------------------------------------------------------------------------ text and JSON

@@ -21,6 +21,7 @@ from nictop.probe.records import (
     Neighbour,
     Outdated,
     PcieLink,
+    PciFunction,
     Routing,
     Unreadable,
 )
@@ -210,6 +211,46 @@ def test_a_function_without_a_netdev_ends_at_its_driver() -> None:
         ("slot", "passed", "8 GT/s ×8"),
         ("driver", "failed", "no driver"),
     ]
+
+
+VIRTIO = make_pci("0000:00:03.0", driver="virtio-pci", virtio_device="virtio0")
+
+
+@pytest.mark.parametrize(
+    ("function", "state", "text"),
+    [
+        (VIRTIO, "failed", "none bound to virtio0 (made by virtio-pci)"),
+        (replace(VIRTIO, virtio_driver="virtio_net"), "passed", "virtio_net"),
+        (
+            replace(VIRTIO, unreadable={"virtio_driver": Unreadable("needs_root")}),
+            "unknown",
+            "driver needs root",
+        ),
+        (
+            make_pci("0000:00:03.0", unreadable={"driver": Unreadable("needs_root")}),
+            "unknown",
+            "driver needs root",
+        ),
+    ],
+)
+def test_a_driver_of_the_bus_is_not_that_of_the_nic(
+    function: PciFunction, state: str, text: str
+) -> None:
+    """Else ``driver ✖ virtio-pci`` reads as if that were the wrong one."""
+    found = [finding(rule="function_has_no_driver", severity="critical")]
+    for findings in ((), found) if state == "failed" else ((),):
+        driver = nic_chain(None, function, snapshot_of(NIC), findings, is_checked=True)[1]
+        assert (driver.state, driver.text) == ("finding" if findings else state, text)
+
+
+@pytest.mark.parametrize("severity", SEVERITIES)
+def test_a_value_in_order_does_not_stand_beside_the_mark_of_a_fault(severity: Severity) -> None:
+    """``address ✖ 192.0.2.9/24`` does not say what is wrong with it; beside a note it is a fact."""
+    nic = replace(NIC, addresses=(ADDRESS,))
+    found = finding(rule="address_is_a_duplicate", severity=severity, title="also on vm2")
+    steps = nic_chain(nic, None, snapshot_of(nic), [found], is_checked=True)
+    (step,) = (step for step in steps if step.step == "address")
+    assert step.text == ("192.0.2.9/24" if severity == "info" else "also on vm2")
 
 
 def test_a_function_whose_interface_came_or_went_is_not_known() -> None:

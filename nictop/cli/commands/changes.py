@@ -13,6 +13,13 @@ from nictop.cli.arguments import (
 
 MAX_CHANGES = 10**9 - 1
 
+EXAMPLES = """\
+examples:
+  nictop changes
+  nictop changes vm1 --last 5
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -21,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "log is $XDG_STATE_HOME/nictop/changes.jsonl (default: "
         "~/.local/state/nictop/changes.jsonl)."
     )
+    parser.epilog = EXAMPLES
     parser.add_argument(
         "host", nargs="?", metavar="HOST", help="only changes of the host with this label"
     )

@@ -30,12 +30,22 @@ EXIT_SKIPPED = 4
 CHECK_WATCH_SECONDS = 3.0
 """Default of --watch: what lasts for three readings is not accidental."""
 
+EXAMPLES = """\
+examples:
+  nictop check                     this host
+  nictop check vm1 root@pve        other hosts, and what is between them
+  nictop check vm1 --watch 10      with all checks of rates
+  nictop check monday.nictop --at 14:03:20
+  nictop check --explain configured_link_is_down
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Run all checks once. Prints findings with the commands that fix them. Changes nothing."
     )
-    parser.epilog = (
+    parser.epilog = EXAMPLES + (
         "Exit codes: 0 no findings at or above the threshold (--fail-on), 1 findings, 2 usage "
         "error, 3 a host is "
         "unreachable (--exec: all have failed), 4 no such findings, but checks were skipped "
@@ -137,7 +147,7 @@ def run(options: argparse.Namespace) -> int:
             paint=output.painter(),
         )
         output.write_text(text, options)
-    if unreachable:
+    if unreachable or any(host.snapshot.is_lost for host in hosts):
         return HostUnreachable.exit_code
     if check.has_severity(diagnosis, options.fail_on):
         return EXIT_FINDINGS

@@ -10,7 +10,7 @@ from nictop.cli import output
 from nictop.errors import NictopError
 
 EPILOG = """\
-To use it:
+examples:
   bash   nictop completion bash >
            ~/.local/share/bash-completion/completions/nictop
   zsh    nictop completion zsh > DIRECTORY/_nictop

@@ -26,12 +26,19 @@ DEMO_NOTICE = (
     "replay, show, check, report."
 )
 
+EXAMPLES = """\
+examples:
+  nictop demo
+  nictop demo --file                what show, check and replay read
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Open a recording of two guests that comes with nictop. Connects to no host."
     )
-    parser.epilog = "It begins in a traffic test. The help on the screen lists the keys."
+    parser.epilog = f"{EXAMPLES}It begins in a traffic test. The help on the screen lists the keys."
     parser.add_argument(
         "--file",
         action="store_true",

@@ -23,6 +23,14 @@ from nictop.model.text.terminal import clean
 
 MAX_FIXES = 999
 
+EXAMPLES = """\
+examples:
+  nictop check vm1                                names the rules
+  nictop fix vm1 mtu_differs_in_one_subnet --dry-run
+  nictop fix vm1 mtu_differs_in_one_subnet ens224 --allow-changes
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -30,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "back "
         "automatically if it is not confirmed in time or the connection is lost."
     )
-    parser.epilog = EXIT_CODES
+    parser.epilog = EXAMPLES + EXIT_CODES
     parser.add_argument("host", metavar="HOST", help="host as for nictop check; local: this host")
     parser.add_argument("rule", metavar="RULE", help="name of the rule, as printed by nictop check")
     parser.add_argument(

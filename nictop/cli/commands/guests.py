@@ -10,7 +10,13 @@ from nictop.cli.arguments import (
     add_hosts,
     add_schema_option,
 )
-from nictop.cli.hosts import add_agents_option, add_time_option, observe_hosts, reached_hosts
+from nictop.cli.hosts import (
+    add_agents_option,
+    add_time_option,
+    are_incomplete,
+    observe_hosts,
+    reached_hosts,
+)
 from nictop.errors import HostUnreachable
 
 GUESTS_SECONDS = 1.0
@@ -63,4 +69,6 @@ def run(options: argparse.Namespace) -> int:
         output.write(guests.guests_json(found))
     else:
         output.write_text(guests.guests_text(found, output.terminal_columns()), options)
-    return HostUnreachable.exit_code if unreachable_hosts(found) else 0
+    if unreachable_hosts(found) or are_incomplete(found):
+        return HostUnreachable.exit_code
+    return 0

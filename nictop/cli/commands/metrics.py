@@ -9,6 +9,13 @@ from nictop.cli import output
 from nictop.cli.arguments import add_hosts
 from nictop.cli.hosts import connect_host, wanted_hosts
 
+EXAMPLES = """\
+examples:
+  nictop metrics vm1 vm2                     at 127.0.0.1:9807
+  nictop metrics vm1 --listen 192.0.2.5:9807
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from nictop.metrics import DEFAULT_ADDRESS
@@ -18,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "until SIGINT or "
         "SIGTERM. A scrape returns the newest readings and does not query the hosts."
     )
-    parser.epilog = (
+    parser.epilog = EXAMPLES + (
         "Exit codes: 0 stopped by a signal, 2 usage error or cannot listen on the address."
     )
     add_hosts(parser)

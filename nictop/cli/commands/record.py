@@ -47,6 +47,14 @@ MIN_KEPT_SECONDS, MAX_KEPT_SECONDS = 600, 366 * 86400
 MIN_KEPT_BYTES, MAX_KEPT_BYTES = 16 * 10**6, 10**13
 KEPT_FORMS = "30m, 24h, 7d or 500M, 2G: from 10 minutes to 366 days, from 16 MB to 10 TB"
 
+EXAMPLES = """\
+examples:
+  nictop record monday.nictop vm1 vm2      until Ctrl-C
+  nictop record monday.nictop vm1 --time 60
+  nictop record monday.nictop              this host
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -58,7 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "HOST; r, then 6). "
         "nictop traffic saves its results by themselves (--list)."
     )
-    parser.epilog = (
+    parser.epilog = EXAMPLES + (
         "Exit codes: 0 recorded, 2 usage error or the file cannot be written, 3 no "
         "reading of any host was recorded."
     )

@@ -13,10 +13,17 @@ from nictop.errors import NictopError
 
 MIN_REPLAY_SPEED, MAX_REPLAY_SPEED = 0.1, 100.0
 
+EXAMPLES = """\
+examples:
+  nictop replay monday.nictop
+  nictop replay monday.nictop --speed 4
+
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = "Open a recording in the live screens. Connects to no host."
-    parser.epilog = (
+    parser.epilog = EXAMPLES + (
         "The help on the screen lists the keys. A file that is still being written is followed."
     )
     parser.add_argument(

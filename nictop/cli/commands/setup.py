@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from nictop.cli.arguments import add_common_options, whole_number
+from nictop.cli.arguments import EXAMPLES_HEAD, add_common_options, whole_number
 from nictop.cli.change.options import (
     EXIT_CODES,
     add_change_options,
@@ -24,6 +24,24 @@ if TYPE_CHECKING:
 MAX_SETUP_NUMBER = 65535
 DEFAULT_LED_SECONDS = 10
 
+EXAMPLES = f"""\
+{EXAMPLES_HEAD}  nictop setup vm1 address ens224 --static 192.0.2.10/24 --dry-run
+  nictop setup vm1 address ens224 --static 192.0.2.10/24 --allow-changes
+  nictop setup vm1 address ens224 --dhcp --allow-changes
+  nictop setup vm1 mtu ens224 9000 --dry-run
+
+"""
+
+JOB_EXAMPLES = {
+    "address": "ens224 --static 192.0.2.10/24 --dry-run",
+    "mtu": "ens224 9000 --with vm2 --dry-run",
+    "queues": "ens224 4 --dry-run",
+    "vfs": "ens224 8 --dry-run",
+    "irq-affinity": "ens224 --cpus 0-3 --dry-run",
+    "led": "ens224 --seconds 20 --allow-changes",
+}
+"""Job → what follows its name."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.description = (
@@ -33,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--yes it is "
         "confirmed only if this check succeeds."
     )
-    parser.epilog = f"Options of a job: nictop setup HOST JOB --help. {EXIT_CODES}"
+    parser.epilog = f"{EXAMPLES}Options of a job: nictop setup HOST JOB --help. {EXIT_CODES}"
     parser.add_argument("host", metavar="HOST", help="host as for nictop check; local: this host")
     set_change_defaults(parser)
     parser.set_defaults(beside=[])
@@ -129,6 +147,7 @@ def _job(
     parser = jobs.add_parser(
         name, help=about, description=about[0].upper() + about[1:] + ".", allow_abbrev=False
     )
+    parser.epilog = f"{EXAMPLES_HEAD}  nictop setup vm1 {name} {JOB_EXAMPLES[name]}"
     parser.add_argument("nic", metavar=device, help=device_help)
     add_common_options(parser)
     add_change_options(parser)

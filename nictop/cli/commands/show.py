@@ -24,8 +24,20 @@ if TYPE_CHECKING:
 SHOW_SECONDS = 1.0
 """Of the rates: in a shorter time the work of the probe itself makes a CPU busy."""
 
+EPILOG = """\
+examples:
+  nictop show                              this host
+  nictop show vm1 root@pve                 other hosts
+  nictop show monday.nictop --at 14:03:20  a recording at that time
+  nictop show vm1 --connections --nic ens224
+  nictop show vm1 --format json
+
+Exit codes: 0 printed, 2 usage error, 3 a host is unreachable or did not answer completely.
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.description = "Print interfaces, queues, CPUs and errors once, as text or JSON."
     add_hosts(parser)
     add_time_option(parser)
@@ -138,4 +150,6 @@ def _show_connections(options: argparse.Namespace) -> int:
     else:
         output.write_text(show.connections_text(found, output.terminal_columns(), nic), options)
     codes = [answer.exit_code for answer in found if isinstance(answer, Unreachable)]
+    if are_incomplete(found):
+        codes.append(HostUnreachable.exit_code)
     return max(codes, default=0)

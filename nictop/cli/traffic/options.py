@@ -43,6 +43,7 @@ examples:
   nictop traffic vm1 vm2 --observe root@pve    also monitor the hypervisor
   nictop traffic vm1 vm2 --reverse --streams 4
   nictop traffic vm1 vm2 --client-nic ens224 --server-nic ens224
+  nictop traffic vm1 vm2 --server-address 192.0.2.2   by the NIC of this address
   nictop traffic vm1 vm2 --repeat 5 --sweep length=512,4K,128K,1M
   nictop traffic vm1 vm2 --test rr             request/response: latency
   nictop traffic vm1 vm2 --test rr --size 1,64,4K --repeat 5

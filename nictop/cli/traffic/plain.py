@@ -19,9 +19,10 @@ from nictop.cli import output
 from nictop.cli.event_loop import result_of
 from nictop.cli.progress_line import wait_for_hosts
 from nictop.cli.signals import termination_signals
-from nictop.cli.terminal import is_terminal
+from nictop.cli.terminal import StdinKind, is_terminal, stdin_kind
 from nictop.cli.traffic.hosts import run_hosts, sessions_of
 from nictop.cli.traffic.progress import ProgressLines
+from nictop.errors import NictopError
 from nictop.hosts.observe import HOSTS_TIMEOUT
 from nictop.hosts.session import HostSession, running
 from nictop.model.text.terminal import clean
@@ -33,6 +34,8 @@ from nictop.traffic.session import ExperimentPrepared, Note, RunSession, Session
 
 EXIT_FAILED = 4
 INTERRUPTED = "interrupted"
+INPUT_ENDED = "standard input ended: the measurement ends, with what was measured so far"
+NOTHING_MEASURED = "standard input ended; nothing was measured, and nothing changed on the hosts"
 STOP_TIMEOUT = 30.0
 """Seconds from the signal until a run that was stopped is cancelled: its hosts may not answer."""
 
@@ -66,13 +69,13 @@ def exit_code(runs: Sequence[StoredRun], why: str) -> int:
 class _Measured:
     """What was measured so far, of whose events lines are printed. `is_quiet`: it is ending."""
 
-    def __init__(self, is_quiet: Callable[[], bool]) -> None:
+    def __init__(self, is_quiet: Callable[[], bool], stdin: StdinKind) -> None:
         self.experiment: Experiment | None = None
         """None: it is not known yet what is to be run."""
         self.runs: list[StoredRun] = []
         self.why = ""
         """Why it ended before its last step; "": it did not."""
-        self._is_quiet = is_quiet
+        self._is_quiet, self._stdin = is_quiet, stdin
         self._progress: ProgressLines | None = None
 
     def take(self, event: SessionEvent) -> None:
@@ -85,7 +88,7 @@ class _Measured:
             return
         if isinstance(event, ExperimentPrepared):
             self.experiment = event.experiment
-            self._progress = ProgressLines(event.experiment, has_terminal=is_terminal(sys.stdin))
+            self._progress = ProgressLines(event.experiment, stdin=self._stdin)
             return
         if isinstance(event, StepEnded):
             self.runs.append(event.run)
@@ -101,39 +104,47 @@ async def _run(options: argparse.Namespace, request: RunRequest) -> tuple[int, _
     """The number of the first signal that ended it, or 0, and what was measured. It is cancelled at
     most once, and not while it cleans up after a stop: further signals do not interrupt that."""
     directory(os.environ)  # raises NictopError before any host is connected to
+    stdin = stdin_kind()
     sessions = None
     if not options.self_test:
         hosts, request = run_hosts(options, request)
         sessions = sessions_of(options, hosts, request)
         output.print_status(f"connecting to {', '.join(clean(host.label) for host in hosts)}")
-    change = _ask_for_change if is_terminal(sys.stdin) else None
+    change = _ask_for_change if stdin == "terminal" else None
     run = RunSession(request, sessions, change=change, timeout=HOSTS_TIMEOUT)
-    measured = _Measured(run.stopping.is_set)
+    measured = _Measured(run.stopping.is_set, stdin)
     task = asyncio.ensure_future(_measure(run, measured, sessions or ()))
     stop = _Stop(run, task)
     try:
-        with termination_signals(stop.on_signal) as received, _enter_stops(request, run):
+        input_stops = _input_stops(run, stop, is_used=request.test == "manual" and stdin != "none")
+        with termination_signals(stop.on_signal) as received, input_stops:
             await asyncio.wait({task})
     finally:
         stop.close()
     has_error = not task.cancelled() and task.exception() is not None
     if received and not has_error:
         return received[0], measured
+    if stop.input_ended and task.cancelled() and not measured.runs:
+        raise NictopError(NOTHING_MEASURED)
     task.result()
     return 0, measured
 
 
 @contextmanager
-def _enter_stops(request: RunRequest, run: RunSession) -> Iterator[None]:
-    """Of a measurement by hand: a line on standard input ends it."""
-    if request.test != "manual" or not is_terminal(sys.stdin):
+def _input_stops(run: RunSession, stop: _Stop, *, is_used: bool) -> Iterator[None]:
+    """Of a measurement by hand: a line on standard input ends it, and the end of the input ends
+    the command also before anything is measured."""
+    if not is_used:
         yield
         return
     loop, descriptor = asyncio.get_running_loop(), sys.stdin.fileno()
 
     def read() -> None:
-        os.read(descriptor, 4096)
-        run.stop()
+        if not _read_input(descriptor):
+            stop.on_end_of_input()
+        elif not run.stop():
+            return
+        loop.remove_reader(descriptor)
 
     loop.add_reader(descriptor, read)
     try:
@@ -142,13 +153,29 @@ def _enter_stops(request: RunRequest, run: RunSession) -> Iterator[None]:
         loop.remove_reader(descriptor)
 
 
+def _read_input(descriptor: int) -> bytes:
+    """b"" at its end, or if the terminal is gone."""
+    try:
+        return os.read(descriptor, 4096)
+    except OSError:
+        return b""
+
+
 class _Stop:
-    """Ends a run at a signal; cancels it at the second one, or after `STOP_TIMEOUT`."""
+    """Ends a run at a signal or the end of standard input; cancels it at the second signal, or
+    after `STOP_TIMEOUT`."""
 
     def __init__(self, run: RunSession, task: asyncio.Task[None]) -> None:
         self._run, self._task = run, task
         self._timer: asyncio.TimerHandle | None = None
         self._gave_up = False
+        self.input_ended = False
+
+    def on_end_of_input(self) -> None:
+        self.input_ended = True
+        if self._run.is_running:
+            output.print_status(INPUT_ENDED)
+        self.on_signal(1)
 
     def on_signal(self, count: int) -> None:
         if count > 1:

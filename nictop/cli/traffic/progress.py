@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.cli.terminal import StdinKind
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import whole_seconds
@@ -37,22 +38,23 @@ from nictop.traffic.results.caveats import caveat_of, with_caveat
 from nictop.traffic.results.measures import deciding_text, measures_of
 from nictop.traffic.run.events import NicMeasured, PathTested, RunBegan, Stage, StorageMeasured
 
-HOW_IT_ENDS = {
-    "workload": "Ctrl-C ends the command and all processes that it started",
-    "manual": "Enter or Ctrl-C ends it",
+WORKLOAD_ENDS = "Ctrl-C ends the command and all processes that it started"
+SIGNALS_END_IT = "Ctrl-C (SIGINT) or SIGTERM ends it"
+MANUAL_ENDS: dict[StdinKind, str] = {
+    "terminal": "Enter or Ctrl-C ends it",
+    "pipe": f"a line on standard input, its end, {SIGNALS_END_IT}",
+    "none": SIGNALS_END_IT,
 }
-WITHOUT_TERMINAL = {**HOW_IT_ENDS, "manual": "Ctrl-C (SIGINT) or SIGTERM ends it"}
-"""The same if standard input is no terminal, and no key can be pressed."""
 REPEATED_STAGES = ("checking", "starting", "listening", "running", "ending")
 """Stages that are printed for the first run only."""
 
 
 class ProgressLines:
-    """Lines for the events of one experiment, in order. `has_terminal`: standard input is one."""
+    """Lines for the events of one experiment, in order."""
 
-    def __init__(self, experiment: Experiment, *, has_terminal: bool = True) -> None:
+    def __init__(self, experiment: Experiment, *, stdin: StdinKind = "terminal") -> None:
         self._several = len(experiment.steps) > 1
-        self._has_terminal = has_terminal
+        self._stdin = stdin
         self._number = 1
         self._plan: RunPlan | None = None
         self._before: dict[int, int] = {}
@@ -133,8 +135,8 @@ class ProgressLines:
         if event.number == 1 and plan.is_of_one_host:
             nic = endpoint_text(plan.client, None)
             yield f"on {nic}: {workload_plan_text(plan)}"
-            how = HOW_IT_ENDS if self._has_terminal else WITHOUT_TERMINAL
-            yield f"  at most {whole_seconds(plan.time)}; {how[plan.test]}"
+            how = WORKLOAD_ENDS if plan.test == "workload" else MANUAL_ENDS[self._stdin]
+            yield f"  at most {whole_seconds(plan.time)}; {how}"
         elif event.number == 1:
             first, arrow, second = plan.drawn_ends
             way = ("between", "and") if arrow == "↔" else ("from", "to")

@@ -175,7 +175,8 @@ def _member_text(link: Link) -> str:
 
 def _host_sections(snapshot: Snapshot) -> tuple[Section, ...]:
     state = f"{snapshot.state}: {snapshot.message}" if snapshot.message else snapshot.state
-    facts = [Fact("State", state)]
+    when = "" if snapshot.recorded_at is None else " at that time"
+    facts = [Fact("State", state + when)]
     if snapshot.inventory is None:
         return section("Host", [*facts, Fact("Platform", "inventory pending", "dim")])
     platform = snapshot.inventory.platform

@@ -21,8 +21,8 @@ UNMANAGED, UNAVAILABLE, DISCONNECTED, IP_CONFIG, ACTIVATED, DEACTIVATING, FAILED
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
 """NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED,
 DHCP_ERROR, DHCP_FAILED."""
-USER_REQUESTED = 39
-"""NM_DEVICE_STATE_REASON_USER_REQUESTED"""
+USER_REQUESTED, CARRIER = 39, 40
+"""NM_DEVICE_STATE_REASON_USER_REQUESTED, NM_DEVICE_STATE_REASON_CARRIER"""
 
 STATE_TEXTS = {
     0: "unknown",
@@ -43,8 +43,8 @@ STATE_TEXTS = {
 
 REASON_TEXTS = {
     1: "unknown error",
-    2: "now managed",
-    3: "now unmanaged",
+    2: "NetworkManager manages it now",
+    3: "NetworkManager no longer manages it",
     4: "device could not be readied for configuration",
     5: "no IP configuration: no address available or timeout",
     6: "IP configuration no longer valid",
@@ -79,11 +79,11 @@ REASON_TEXTS = {
     35: "device firmware may be missing",
     36: "device removed",
     37: "NetworkManager went to sleep",
-    38: "active profile disappeared",
-    39: "disconnected by user",
-    40: "carrier changed",
-    41: "existing connection assumed",
-    42: "supplicant now available",
+    38: "its active profile was removed",
+    39: "disconnected by a user or a program",
+    40: "its carrier came or went",
+    41: "existing configuration taken over",
+    42: "802.1X supplicant is available again",
     43: "modem not found",
     44: "Bluetooth connection failed or timed out",
     45: "no SIM card",
@@ -99,11 +99,11 @@ REASON_TEXTS = {
     55: "DCB or FCoE setup failed",
     56: "teamd control failed",
     57: "modem failed or no longer available",
-    58: "modem now available",
+    58: "modem is available again",
     59: "SIM PIN incorrect",
-    60: "new activation was enqueued",
-    61: "parent device changed",
-    62: "management of the parent device changed",
+    60: "another activation was requested",
+    61: "its parent device was replaced",
+    62: "NetworkManager began or ceased to manage its parent device",
     63: "Open vSwitch database connection failed",
     64: "duplicate IP address detected",
     65: "IP method not supported",
@@ -123,12 +123,20 @@ REASON_TEXTS = {
     79: "modem: no operator code",
 }
 """Shorter than those of nmcli. 0 means "no reason" and has no text."""
+REASONS_IN_STATE = {
+    (UNAVAILABLE, CARRIER): "its link has lost its carrier",
+    (DISCONNECTED, CARRIER): "its carrier came, and no profile has been activated since",
+    (DISCONNECTED, USER_REQUESTED): "by a user or a program",
+    (DEACTIVATING, USER_REQUESTED): "by a user or a program",
+}
+"""(state, reason) that say more together: with a carrier that goes a device becomes unavailable,
+with one that comes disconnected (src/core/devices/nm-device.c: carrier_changed)."""
 
 
 def device_state_text(state: int, reason: int) -> str:
     """``failed (DHCP client error)``; only the state when there is no reason."""
     text = STATE_TEXTS.get(state, f"state {state}")
-    why = reason_text(reason)
+    why = REASONS_IN_STATE.get((state, reason)) or reason_text(reason)
     if why:
         return f"{text} ({why})"
     return text

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from nictop.model.facts import absence_reason
-from nictop.model.snapshot import Snapshot, outdated_text
+from nictop.model.snapshot import Snapshot, inventory_age, outdated_text
 from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import UNKNOWN_REASONS
 from nictop.rules.sources import SOURCES
@@ -27,7 +27,7 @@ def notes_of(name: str, snapshot: Snapshot) -> Iterator[str]:
         return
     if snapshot.incomplete:
         yield f"{name}: not complete: {snapshot.incomplete}"
-    age = age_of(snapshot)
+    age = inventory_age(snapshot)
     outdated = outdated_text(snapshot)
     if outdated:
         before = f", {whole_seconds(age)} before its newest reading" if age is not None else ""
@@ -42,11 +42,3 @@ def notes_of(name: str, snapshot: Snapshot) -> Iterator[str]:
         why = inventory.unreadable.get(source)
         if why is not None and why.reason in UNKNOWN_REASONS:
             yield f"{name}: {SOURCES[source]}: {absence_reason(why, None)}"
-
-
-def age_of(snapshot: Snapshot) -> float | None:
-    """Seconds from the beginning of its inventory to the newest counters, by its own clock; None:
-    not known."""
-    if snapshot.inventory is None or snapshot.counters is None:
-        return None
-    return max(0.0, snapshot.counters.time - snapshot.inventory.time)

@@ -9,7 +9,6 @@ settings; texts are not sanitized.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
@@ -18,6 +17,7 @@ from nictop.model.devices.tree import row_of_host, row_of_link
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import vf_text
 from nictop.model.facts.kernel_log import TITLE as KERNEL_LOG
+from nictop.model.facts.lldp import TITLE as LLDP_TITLE
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.parts import sysctl_values
 from nictop.model.queues.cpu_lists import format_cpu_list
@@ -28,6 +28,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.age import notes_of
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
+from nictop.report.diff.own_values import OwnValues
 from nictop.report.diff.unknown import UnknownFacts
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, diagnose
 
@@ -45,20 +46,18 @@ EXPECTED_LABELS = frozenset(
     (
         *("MAC", "Permanent MAC", "Altnames", "Alias", "Address", "IPv4", "IPv6", "UUID", "File"),
         *("Bus info", "Device", "Changes", "Neighbours", "No answer from", "Probe", "Uptime"),
-        *("Attributes", "Last activated", "IOMMU group", "LACP partner", "Aggregator"),
+        *("Attributes", "Last activated", "IOMMU group", "LACP partner", "Aggregator", "Serial"),
     )
 )
 """Facts that two healthy hosts do not have in common."""
-EXPECTED_FACTS = frozenset((("Host", "State"), ("Host", "Values")))
-"""(Section, label): how a side is read says nothing about it."""
+EXPECTED_FACTS = frozenset((("Host", "State"), ("Host", "Values"), (LLDP_TITLE, "Port")))
+"""(Section, label): how a side is read says nothing about it, and a port of a switch has one
+NIC."""
 BRIDGE_LABELS = frozenset(("Port", "Ports"))
 """Of a bridge: names of guests, and of links to them."""
 BALANCED_LABELS = frozenset(("IRQ affinity",))
 """The same where irqbalance runs."""
 FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
-NIC_PLACEHOLDER = "(this NIC)"
-"""In place of the names of both NICs where their facts are compared."""
-WORD = re.compile(r"[\w.-]+")
 LIST_SEPARATOR = ", "
 ABSENCE_LABELS = frozenset(("Not readable", "Not available", "n/a"))
 """Facts that say themselves what is not known."""
@@ -108,6 +107,8 @@ class OneSidedFinding:
     """The check could not be made on the other side: that may have it, too."""
     why_unchecked: str = ""
     """Why it was not made there; empty: it was."""
+    outdated: bool = False
+    """It may have changed: an event came after it was read. The title says so."""
 
 
 @dataclass(frozen=True)
@@ -204,7 +205,9 @@ def _named(snapshot: Snapshot, name: str) -> Link | None:
 
 
 def _host_differences(left: Snapshot, right: Snapshot) -> tuple[Difference, ...]:
-    ours, theirs = (_facts(link_facts(row_of_host(host), host), "") for host in (left, right))
+    ours, theirs = (
+        _facts(link_facts(row_of_host(host), host), OwnValues(host)) for host in (left, right)
+    )
     unknown = (UnknownFacts(left), UnknownFacts(right))
     found = _differences(ours, theirs, unknown)
     return (*found, *_sysctl_differences(sysctl_values(left), sysctl_values(right)))
@@ -222,8 +225,8 @@ def _sysctl_differences(
 def _nic_differences(pair: NicPair, left: Snapshot, right: Snapshot) -> NicDifferences:
     if pair.left is None or pair.right is None:
         return NicDifferences(_name_of(pair.left), _name_of(pair.right), (), ())
-    ours = _facts(_sections_of(pair.left, left), pair.left.name)
-    theirs = _facts(_sections_of(pair.right, right), pair.right.name)
+    ours = _facts(_sections_of(pair.left, left), OwnValues(left, pair.left))
+    theirs = _facts(_sections_of(pair.right, right), OwnValues(right, pair.right))
     expected = frozenset[str]()
     if _is_balanced(left) or _is_balanced(right):
         expected |= BALANCED_LABELS
@@ -294,35 +297,33 @@ class _FactText:
     text: str
     compared: str
     """With a placeholder for the name of the NIC."""
+    without_own: str
+    """And for every value that two hosts never have in common."""
 
     def joined(self, other: _FactText) -> _FactText:
-        texts = (self.text, other.text), (self.compared, other.compared)
-        return _FactText(*map(LIST_SEPARATOR.join, texts))
+        return _FactText(
+            LIST_SEPARATOR.join((self.text, other.text)),
+            LIST_SEPARATOR.join((self.compared, other.compared)),
+            LIST_SEPARATOR.join((self.without_own, other.without_own)),
+        )
 
 
 FactTexts = dict[tuple[str, str], _FactText]
-NO_FACT = _FactText("", "")
+NO_FACT = _FactText("", "", "")
 
 
-def _facts(sections: Sequence[Section], name: str) -> FactTexts:
-    """(Section, label) → text, several of one label joined; `name`: of the NIC, left out."""
+def _facts(sections: Sequence[Section], own: OwnValues) -> FactTexts:
+    """(Section, label) → text, several of one label joined."""
     found: FactTexts = {}
     for known in sections:
         for fact in known.facts:
             key = (known.title, fact.label)
-            compared = _without_name(fact.text, name)
-            added = _FactText(fact.text, compared)
+            compared = own.without_name(fact.text)
+            added = _FactText(fact.text, compared, own.without_values(compared))
             if key in found:
                 added = found[key].joined(added)
             found[key] = added
     return found
-
-
-def _without_name(text: str, name: str) -> str:
-    """With the placeholder for each word that is the name."""
-    if not name or name not in text:
-        return text
-    return WORD.sub(lambda word: NIC_PLACEHOLDER if word.group() == name else word.group(), text)
 
 
 def _is_balanced(snapshot: Snapshot) -> bool:
@@ -347,6 +348,7 @@ def _differences(
             section in EXPECTED_SECTIONS
             or label in EXPECTED_LABELS | expected
             or key in EXPECTED_FACTS
+            or our.without_own == their.without_own
         )
         left, right = _without_common_items(our.text, their.text)
         kind: Kind = "expected" if is_expected else "differs"
@@ -482,4 +484,5 @@ def _finding(
         needs_both,
         bool(why_unchecked),
         why_unchecked,
+        finding.outdated,
     )

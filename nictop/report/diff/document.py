@@ -126,7 +126,7 @@ def diff_blocks(
 
 def _finding_line(finding: OneSidedFinding, names: tuple[str, str], glyphs: Glyphs) -> Line:
     """``⚠ vm1: ens224: title (rule)``"""
-    mark = severity_mark(finding.severity, glyphs=glyphs)
+    mark = UNKNOWN if finding.outdated else severity_mark(finding.severity, glyphs=glyphs)
     subject = f"{finding.subject}: " if finding.subject else ""
     name = names[finding.side == "right"]
     text = f"{mark} {name}: {subject}{finding.title} ({finding.rule})"

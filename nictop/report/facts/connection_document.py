@@ -47,7 +47,8 @@ def connection_blocks(snapshot: Snapshot, nic: str) -> tuple[Block, ...]:
     if snapshot.recorded_at is not None:
         names.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
     if table is None:
-        return (Line(f"{' · '.join(names)}: {NOT_RECORDED}"),)
+        why = f"not read: {snapshot.incomplete}" if snapshot.incomplete else NOT_RECORDED
+        return (Line(f"{' · '.join(names)}: {why}"),)
     return (Line(" · ".join((*names, table.nic, *nic_texts(table)))), *table_blocks(table))
 
 

@@ -59,6 +59,8 @@ def headline(snapshot: Snapshot, rows: Sequence[GuestRow]) -> str:
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
+    if snapshot.incomplete:
+        parts.append(f"not complete: {snapshot.incomplete}")
     parts.append(text)
     return " · ".join(parts)
 

@@ -21,6 +21,7 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.place import has_place, place_of
 from nictop.model.queues.map import InterruptLoad, QueueMap, QueueRow, queue_map
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
+from nictop.model.reboot import reboots_text
 from nictop.model.snapshot import Snapshot, is_read_whole, outdated_text, recorded_age_text
 from nictop.model.text import units
 from nictop.model.text.words import count_noun, kernel_text, recorded_text
@@ -91,6 +92,8 @@ def headline_text(snapshot: Snapshot) -> str:
     parts = [snapshot.host]
     if snapshot.recorded_at is not None:
         parts.append(recorded_text(snapshot.recorded_at, recorded_age_text(snapshot)))
+    if snapshot.reboots:
+        parts.append(reboots_text(snapshot.reboots))
     if snapshot.incomplete:
         parts.append(f"not complete: {snapshot.incomplete}")
     outdated = outdated_text(snapshot)

@@ -26,6 +26,7 @@ from nictop.report.findings.hosts import (
     NOT_COMPLETE,
     checked_host,
     checked_host_text,
+    inventory_time_text,
     unreachable_host_text,
 )
 from nictop.rules import Diagnosis, HostFacts, Skipped
@@ -103,7 +104,13 @@ def verdict_of(
         elif host.snapshot.incomplete:
             unread.append(f"{host.name} ({NOT_COMPLETE})")
     text, tone = verdict_text(diagnosis, unread=unread, glyphs=glyphs)
+    doubtful = sum(finding.outdated for finding in diagnosis.findings)
+    if doubtful:
+        text += f", {doubtful} of these may have changed"
     checks = checks_text(diagnosis, unread)
+    read = "" if diagnosis.findings else inventory_time_text(hosts)
+    if read:
+        checks += f"; {read}"
     if beside:
         return Verdict(verdict_beside(text, beside), checks)
     return Verdict(text, checks, tone)

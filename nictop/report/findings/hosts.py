@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nictop.model.facts import clean, platform_text
-from nictop.model.snapshot import outdated_text, recorded_age_text
+from nictop.model.reboot import RebootTime, reboots_text
+from nictop.model.snapshot import inventory_age, outdated_text, recorded_age_text
 from nictop.model.text import units
+from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import kernel_text, recorded_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.hosts import UnreachableHost
@@ -40,6 +44,11 @@ class CheckedHost:
     no_data: str = ""
     """``no data for 12 s``: of a recording, where its values are older than that time; else
     empty."""
+    inventory_age: float | None = None
+    """Seconds from the beginning of the reading of its interfaces, addresses, managers and settings
+    to its newest counters; null: not known."""
+    reboots: tuple[RebootTime, ...] = ()
+    """While it was watched or recorded, oldest first."""
 
 
 def checked_host(host: HostFacts) -> CheckedHost:
@@ -59,6 +68,8 @@ def checked_host(host: HostFacts) -> CheckedHost:
         data_age=host.snapshot.data_age,
         no_data=recorded_age_text(host.snapshot),
         incomplete=host.snapshot.incomplete,
+        inventory_age=inventory_age(host.snapshot),
+        reboots=host.snapshot.reboots,
     )
 
 
@@ -67,6 +78,8 @@ def checked_host_text(host: CheckedHost) -> str:
     parts = [host.host, host.platform]
     if host.recorded_at is not None:
         parts.insert(1, recorded_text(host.recorded_at, host.no_data))
+    if host.reboots:
+        parts.insert(len(parts) - 1, reboots_text(host.reboots))
     if host.outdated:
         parts.insert(1, host.outdated)
     if host.incomplete:
@@ -80,6 +93,16 @@ def checked_host_text(host: CheckedHost) -> str:
     if not host.root:
         parts.append("not root")
     return " · ".join(clean(part) for part in parts)
+
+
+def inventory_time_text(hosts: Sequence[HostFacts]) -> str:
+    """``settings read 3 s before the last values``: when that was read on which the checks rest;
+    of several hosts the oldest. "": not known of any."""
+    ages = [age for host in hosts if (age := inventory_age(host.snapshot)) is not None]
+    if not ages:
+        return ""
+    most = "up to " if len(ages) > 1 else ""
+    return f"settings read {most}{whole_seconds(max(ages))} before the last values"
 
 
 def unreachable_host_text(host: UnreachableHost) -> str:

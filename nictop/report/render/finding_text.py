@@ -10,7 +10,7 @@ from nictop.report.render.paint import Paint
 from nictop.report.text_table import labelled_lines
 from nictop.rules import Finding, Fix
 from nictop.rules.fixes.commands import Step
-from nictop.rules.wording import SEVERITY_LABELS, command_lines, headline, place_text, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, command_lines, finding_mark, headline, place_text
 
 FINDING_LABEL_CELLS = 8
 
@@ -21,11 +21,11 @@ def finding_lines(
     finding: Finding, room: int, several: bool, glyphs: Glyphs, paint: Paint
 ) -> Iterator[str]:
     """A finding with its evidence and commands. `several`: with the name of its host."""
-    mark = severity_mark(finding.severity, glyphs=glyphs)
+    mark = finding_mark(finding, glyphs=glyphs)
     word = SEVERITY_LABELS[finding.severity].word
     title = headline(finding, several_hosts=several)
     for line in labelled(f"{mark} {word}", title, room, indent=0, label_cells=len(word) + 2):
-        yield paint(finding.severity, line)
+        yield line if finding.outdated else paint(finding.severity, line)
     label = "evidence"
     for evidence in finding.evidence:
         text = f"{evidence.what}: {evidence.value}"

@@ -43,7 +43,7 @@ from nictop.report.html.elements import (
 from nictop.report.html.latency_charts import latency_charts
 from nictop.report.html.place import place_figure
 from nictop.rules import Finding, Fix
-from nictop.rules.wording import SEVERITY_LABELS, place_text, severity_mark, subject_text
+from nictop.rules.wording import SEVERITY_LABELS, finding_mark, place_text, subject_text
 
 LONG_TEXT_COLUMNS = ("profile", "ip")
 """Columns of the screen whose text may be of any length."""
@@ -215,7 +215,7 @@ def finding_html(block: FindingBlock, level: int) -> Iterator[Html]:
     finding = block.finding
     word = SEVERITY_LABELS[finding.severity].word
     subject = subject_text(finding, several_hosts=block.names_host)
-    mark = element("span", f"{severity_mark(finding.severity)} {word}", class_="mark")
+    mark = element("span", f"{finding_mark(finding)} {word}", class_="mark")
     yield element(
         "article",
         element("h3", mark, " ", element("bdi", subject), f": {finding.title}"),

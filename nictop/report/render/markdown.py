@@ -38,7 +38,7 @@ from nictop.report.place import place_text as place_tree
 from nictop.report.render.text import cell_text, text_lines
 from nictop.report.runs.histogram import HISTOGRAM_TITLE, histogram_lines
 from nictop.rules import Evidence, Finding, Fix
-from nictop.rules.wording import SEVERITY_LABELS, headline, place_text, severity_mark
+from nictop.rules.wording import SEVERITY_LABELS, finding_mark, headline, place_text
 
 HISTOGRAM_CELLS = 80
 FACT_CELLS = 120
@@ -207,7 +207,7 @@ def finding_lines(block: FindingBlock, level: int) -> Iterator[str]:
     finding = block.finding
     word = SEVERITY_LABELS[finding.severity].word
     title = escape_markdown(headline(finding, several_hosts=block.names_host))
-    yield f"{'#' * level} {severity_mark(finding.severity)} {word}: {title}"
+    yield f"{'#' * level} {finding_mark(finding)} {word}: {title}"
     yield ""
     yield escape_markdown(finding.why)
     if finding.evidence:

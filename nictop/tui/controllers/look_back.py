@@ -15,7 +15,6 @@ from weakref import WeakSet
 
 from nictop.probe.light_dataclasses import replace
 from nictop.recording.playback import Playback
-from nictop.recording.recent import RECENT_SECONDS
 from nictop.replay.position import PlaybackPosition
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.replay import REPLAY_WINDOW_SECONDS, Replay
@@ -189,8 +188,8 @@ class PresentTimeline:
 
     @property
     def seconds(self) -> float:
-        """How far one can always go back: there may be more, until that is dropped at once."""
-        return min(self._recent.seconds, RECENT_SECONDS)
+        """As `RecentPast.sure_seconds`."""
+        return self._recent.sure_seconds
 
     def where(self) -> PlaybackPosition:
         now = monotonic()

@@ -69,6 +69,13 @@ class RecentPast:
         return 0.0 if begin is None else max(0.0, monotonic() - begin)
 
     @property
+    def sure_seconds(self) -> float:
+        """How far one can always go back: there may be more, until that is dropped at once."""
+        from nictop.recording.recent import RECENT_SECONDS
+
+        return min(self.seconds, RECENT_SECONDS)
+
+    @property
     def size(self) -> int:
         """Bytes of memory, which are not in that of the process."""
         return 0 if self._segments is None else self._segments.size

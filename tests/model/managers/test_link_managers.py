@@ -104,6 +104,15 @@ def test_texts_of_states_and_reasons_are_unique() -> None:
     assert device_state_text(777, 999) == "state 777 (reason 999)"
 
 
+def test_a_reason_is_said_as_what_happened() -> None:
+    """A carrier that comes makes a device disconnected, one that goes unavailable."""
+    assert device_state_text(20, 40) == "unavailable (its link has lost its carrier)"
+    came = "its carrier came, and no profile has been activated since"
+    assert device_state_text(30, 40) == f"disconnected ({came})"
+    assert device_state_text(120, 40) == "failed (its carrier came or went)"
+    assert device_state_text(30, 39) == "disconnected (by a user or a program)"
+
+
 @pytest.mark.parametrize(
     ("entry", "expected"),
     [

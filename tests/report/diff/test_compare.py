@@ -4,8 +4,10 @@ role."""
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,6 +45,7 @@ from nictop.report.diff.document import (
 )
 from nictop.report.diff.matching import match_nics
 from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
+from nictop.wire.codec import decode
 from tests.support.findings import finding
 from tests.support.hostile import NAME
 from tests.support.lines import change, counters, hello, inventory, link
@@ -110,6 +113,69 @@ def sides_of_case(path: str, others: int = 0) -> tuple[Side, Side]:
     diagnosis = diagnose([*hosts, *watched])
     left, right = (Side(host.name, host.snapshot, diagnosis) for host in hosts)
     return left, right
+
+
+HARDWARE = {
+    r"\b(?:[0-9a-f]{2}:){5}[0-9a-f]{2}\b": lambda found: found.group()[:-2] + "99",
+    r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b": lambda found: "0" * 8 + found.group()[8:],
+    r"\b10\.78\.0\.[12]\b": lambda _: "10.78.0.77",
+    r"\b(fe80::[0-9a-f:]+)\b": lambda found: found.group()[:-1] + "8",
+    r"\benx([0-9a-f]{10})[0-9a-f]{2}\b": lambda found: f"enx{found.group(1)}99",
+}
+"""What no two hosts have in common → the value of another host."""
+
+
+def twin_of(side: Side) -> Side:
+    """The same host with other hardware."""
+    inventory = side.snapshot.inventory
+    assert inventory is not None
+    text = msgspec.json.encode(Line(inventory=inventory)).decode()
+    for pattern, value in HARDWARE.items():
+        text = re.sub(pattern, value, text, flags=re.IGNORECASE)
+    snapshot = with_state(Snapshot.empty("twin"), "live", "")
+    for line in (hello(), decode(text.encode())):
+        snapshot = advance(snapshot, line)
+    return Side("twin", snapshot, diagnose([HostFacts(snapshot)]))
+
+
+def bound_to(address: str, side: Side) -> Side:
+    """With the profile of its last NIC bound to this MAC address."""
+    inventory = side.snapshot.inventory
+    assert inventory is not None and inventory.networkmanager is not None
+    (profile,) = (one for one in inventory.networkmanager.profiles if one.id == "ens256")
+    bound = replace(profile, mac_address=address, interface_name="")
+    others = [one for one in inventory.networkmanager.profiles if one is not profile]
+    manager = replace(inventory.networkmanager, profiles=(*others, bound))
+    read = replace(inventory, networkmanager=manager)
+    return replace(side, snapshot=advance(side.snapshot, Line(inventory=read)))
+
+
+def mac_of(name: str, side: Side) -> str:
+    (found,) = (link for link in side.snapshot.links.values() if link.name == name)
+    assert found.address is not None
+    return found.address
+
+
+def test_what_differs_on_any_two_hosts_is_no_difference() -> None:
+    """Hardware and what is bound to it: MAC and IP addresses, UUIDs, alternative names."""
+    name, _ = recorded_hosts()
+    left = recorded_side(name)
+    left = bound_to(mac_of("ens256", left).upper(), left)
+    right = twin_of(left)
+    diff = compare_sides(left, right)
+    assert [
+        fact for fact in diff.facts() if fact.kind == "differs" and fact.section != "Host"
+    ] == []
+    bindings = [fact for fact in diff.facts() if fact.label == "Bound to"]
+    assert [fact.kind for fact in bindings] == ["expected"], "--all lists it"
+
+
+def test_a_binding_to_another_nic_is_a_difference() -> None:
+    name, _ = recorded_hosts()
+    left = recorded_side(name)
+    for other in (mac_of("ens224", left), "52:54:00:12:34:56"):
+        diff = compare_sides(bound_to(mac_of("ens256", left), left), bound_to(other, twin_of(left)))
+        assert ("ens256", "Bound to") in differing(diff)
 
 
 @pytest.mark.parametrize("name", recorded_hosts())

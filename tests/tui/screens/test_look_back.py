@@ -25,6 +25,7 @@ from nictop.tui.controllers.recent import RecentPast
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.dialogs.menu import MenuList
 from nictop.tui.screens.frame import FramedScreen
+from nictop.tui.screens.live.files import recent_text
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.detail import TrafficChart
@@ -183,6 +184,7 @@ def test_the_line_of_now_promises_only_what_is_always_there(
     recent = RecentPast(lambda: "")
     monkeypatch.setattr(RecentPast, "seconds", kept)
     assert PresentTimeline(recent, lambda *_, **__: None, lambda *_: None).seconds == shown
+    assert recent_text(recent) == ("30 s" if kept == 30.0 else "10 min"), "the menu says the same"
 
 
 async def test_no_key_is_lost_while_the_past_is_opened() -> None:

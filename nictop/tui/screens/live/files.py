@@ -65,10 +65,9 @@ def open_record_menu(screen: NictopScreen) -> None:
 
 
 def recent_text(recent: RecentPast) -> str:
-    """``9 min``, ``40 s``: how much of the past is there."""
-    if recent.seconds < 60:
-        return f"{int(recent.seconds)} s"
-    return f"{int(recent.seconds / 60)} min"
+    """``9 min``, ``40 s``: how much of the past is there for certain, as in the timeline."""
+    seconds = recent.sure_seconds
+    return f"{int(seconds)} s" if seconds < 60 else f"{int(seconds / 60)} min"
 
 
 def ask_recent_file(screen: NictopScreen) -> None:
@@ -90,9 +89,9 @@ def ask_recent_file(screen: NictopScreen) -> None:
     screen.app.push_screen(
         LineEntry(
             "Save the past",
-            f"The last {recent_text(recent)} of all hosts, until now, as a recording. The file is "
-            "readable by you only (0600) and contains host names, addresses and profiles. "
-            "nictop replay FILE shows it.",
+            f"The last {recent_text(recent)} of all hosts, until now, and what is still there of "
+            "before, as a recording. The file is readable by you only (0600) and contains host "
+            "names, addresses and profiles. nictop replay FILE shows it.",
             file_name(tuple(nictop.hosts.by_name), nictop.here().wall, "nictop"),
             take,
             button="Save",
@@ -192,7 +191,8 @@ def report_now(nictop: Nictop) -> Report:
     from nictop.traffic.results.store import WithoutResult
 
     answers: list[Answer] = []
-    wall = nictop.here().wall
+    here = nictop.here()
+    wall, offset = here.wall, here.wall - here.monotonic
     recorded_at = None if nictop.replay is None else wall
     for session in nictop.hosts.sessions:
         if session.snapshot.inventory is None:
@@ -202,9 +202,10 @@ def report_now(nictop: Nictop) -> Report:
             age = None
             if recorded_at is not None and session.counted_at is not None:
                 age = nictop.now() - session.counted_at
-            snapshot = session.snapshot
+            reboots = tuple(reboot.at_wall(offset) for reboot in session.reboots)
+            snapshot = replace(session.snapshot, reboots=reboots)
             if recorded_at is not None:
-                snapshot = at_recorded_time(snapshot, recorded_at, age)
+                snapshot = at_recorded_time(snapshot, recorded_at, age, reboots)
             answers.append((snapshot, session.window))
     runs: list[StoredRun] = []
     without_result: list[WithoutResult] = []

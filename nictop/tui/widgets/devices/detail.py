@@ -34,6 +34,7 @@ from nictop.model.history import History
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass
 from nictop.rules.by_device import DeviceFindings, findings_of
 from nictop.rules.chain import ChainStep, has_chain, nic_chain
@@ -80,6 +81,9 @@ MEANS_TEXT, MEANS_WORD = "chart: means", "means"
 newest one are not in sight. The word is in the axis if the numbers need its row."""
 GAP_TEXT, GAP_WORD = "no data {}", "gap"
 """The same, where readings are missing: for how long. It is more important."""
+MIN_READINGS = 3
+"""Fewer are no course: a column between two readings has the value of one of them. Their number is
+said instead of all this."""
 MIN_BESIDE_CELLS = 56
 """Cells from which on RX and TX stand beside each other."""
 NO_ROW = " No interface is chosen"
@@ -250,7 +254,10 @@ def _chart(
     heads += [_head("")] * (rows - len(heads))
     has_means = any(after - first > 1 for first, after in ranges)
     has_room = len(heads) == rows
-    if gap and has_room:
+    few = _few_readings(direction.series, ranges)
+    if few and has_room:
+        heads.append(_head(few, "warn"))
+    elif gap and has_room:
         heads.append(_head(GAP_TEXT.format(units.whole_seconds(gap)), "warn"))
     elif has_means and has_room:
         heads.append(_head(MEANS_TEXT, "dim"))
@@ -266,15 +273,23 @@ def _chart(
         glyphs=glyphs,
     )
     hides_peak = max((mean for mean in means if mean is not None), default=0.0) < peak
-    word = ""
-    if gap:
+    word = few
+    if gap and not few:
         word = GAP_WORD
-    elif has_means and hides_peak:
+    elif has_means and hides_peak and not few:
         word = MEANS_WORD
     if word and not has_room:
         ((axis, style),) = drawn[-1]
         drawn[-1] = ((with_word(axis, end, word), style),)
     return [(head, *line, (" ", "")) for head, line in zip(heads, drawn, strict=False)]
+
+
+def _few_readings(series: Sequence[float | None], ranges: Sequence[ReadingRange]) -> str:
+    """``2 readings`` if that is all that the columns have; "": they have none, or enough."""
+    oldest = min((begin for begin, end in ranges if begin < end), default=0)
+    shown = series[oldest:] if oldest else ()
+    count = sum(value is not None for value in shown)
+    return count_noun(count, "reading") if 0 < count < MIN_READINGS else ""
 
 
 def _head(text: str, style: str = "") -> Span:

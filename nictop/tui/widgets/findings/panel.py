@@ -20,12 +20,11 @@ from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import (
     SEVERITY_LABELS,
-    UNKNOWN_MARK,
     all_clear,
     finding_badges,
+    finding_mark,
     fixes_with_commands,
     headline,
-    severity_mark,
 )
 from nictop.tui.keys import KeyLabels, default_label
 from nictop.tui.widgets.base.line_widget import TONES, LineWidget, Span, SpanLine, span_cells
@@ -108,10 +107,8 @@ def no_problems_line(
 
 def severity_span(finding: Finding, glyphs: Glyphs) -> Span:
     """Mark of the severity, with a blank at both sides; "?" of a finding that may have changed."""
-    if finding.outdated:
-        return f" {UNKNOWN_MARK} ", "dim"
-    tone = TONES[SEVERITY_LABELS[finding.severity].tone]
-    return f" {severity_mark(finding.severity, glyphs=glyphs)} ", tone
+    tone = "dim" if finding.outdated else TONES[SEVERITY_LABELS[finding.severity].tone]
+    return f" {finding_mark(finding, glyphs=glyphs)} ", tone
 
 
 def finding_text(finding: Finding, several_hosts: bool, glyphs: Glyphs, cells: int) -> str:

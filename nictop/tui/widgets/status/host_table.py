@@ -19,11 +19,12 @@ from nictop.model.devices.ports import links_counted_by_ports, wire_rates
 from nictop.model.devices.rights import missing_rights_text, rights_text
 from nictop.model.facts import clean, platform_text, width
 from nictop.model.rates.links import LinkRates, Rates, sum_known
+from nictop.model.reboot import MAX_NAMED_REBOOTS
 from nictop.model.snapshot import Snapshot, has_platform, trouble_text
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.names import distinct_names
-from nictop.model.text.words import is_virtual, kernel_text, trouble_kind
+from nictop.model.text.words import count_noun, is_virtual, kernel_text, trouble_kind
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Diagnosis, Finding
@@ -366,14 +367,20 @@ def draw_host(
 
 
 def reboot_text(host: HostSession, moment: DrawTime) -> str:
-    """``rebooted 35 s ago, at 02:27:10: counters and charts begin anew``; "": it was not, as far as
-    it was watched. By the clock of this machine."""
+    """``rebooted 35 s ago, at 02:27:10: counters and charts begin anew``, ``…; 2 times before:
+    01:58:03, 02:12:44``; "": it was not, as far as it was watched. By the clock of this machine."""
     reboot, here = host.reboot, moment.here
     if reboot is None:
         return ""
-    time = reboot.noticed if reboot.started is None else reboot.started
-    wall = units.local_time_text(here.wall - here.monotonic + time)
-    return f"{reboot.text(here.monotonic)}, at {wall}: counters and charts begin anew"
+    offset = here.wall - here.monotonic
+    newest, *before = [
+        units.local_time_text(one.at_wall(offset).wall) for one in reversed(host.reboots)
+    ]
+    text = f"{reboot.text(here.monotonic)}, at {newest}: counters and charts begin anew"
+    if before:
+        named = ", ".join(reversed(before[:MAX_NAMED_REBOOTS]))
+        text += f"; {count_noun(len(before), 'time')} before: {named}"
+    return text
 
 
 def retried_texts(snapshot: Snapshot) -> list[str]:

@@ -52,6 +52,17 @@ def test_rx_and_tx_beside_each_other_at_80_columns() -> None:
     ]
 
 
+@pytest.mark.parametrize("rows", [2, 8])
+@pytest.mark.parametrize(("count", "is_told"), [(1, True), (2, True), (3, False)])
+def test_few_readings_are_no_course(count: int, is_told: bool, rows: int) -> None:
+    """Two, half a minute apart, fill the columns between them."""
+    times = tuple(30.0 * number / count for number in range(count))
+    busy = replace(BUSY, series=(5e8,) * count)
+    lines = [text_of(line) for line in draw_traffic((busy, busy), times, 78, rows, beside=True)]
+    told = f"{count} reading" + "s" * (count > 1)
+    assert (told in "".join(lines)) is is_told, lines
+
+
 def test_above_each_other_in_a_narrow_panel() -> None:
     rows = drawn(BUSY, IDLE, cells=44, rows=5, beside=False)
     assert len(rows) == 12

@@ -369,3 +369,17 @@ def test_a_reboot_is_said_with_its_time() -> None:
         assert ("rebooted" in notice) is is_said, later
     one.process(Line(hello=replace(another, monotonic=200.0)), MOMENT.here.monotonic + 175.0)
     assert any("rebooted" in line for line in facts(one)), "another probe of the same boot"
+
+
+def test_all_reboots_are_said_with_their_times() -> None:
+    """A host that reboots again and again has another fault than one that did once."""
+    now = MOMENT.here.monotonic
+    known = replace(inventory(links=(PF,)), platform=PLATFORM)
+    one = session(HELLO, known, received_at=now - 400.0)
+    for number, ago in enumerate((250.0, 200.0, 5.0)):
+        another = replace(HELLO, boot_id=f"boot {number}", monotonic=1.0, pid=7)
+        one.process(Line(hello=another), now - ago)
+    text = " ".join(" ".join(facts(one)).split())
+    times = [local_time_text(MOMENT.here.wall - ago - 1.0) for ago in (250.0, 200.0, 5.0)]
+    assert f"rebooted 6 s ago, at {times[2]}" in text
+    assert f"2 times before: {times[0]}, {times[1]}" in text
