@@ -97,8 +97,8 @@ def with_inventory(
 
 
 def with_change(
-    histories: Mapping[str, LinkHistory], link: Link, time: float
-) -> Mapping[str, LinkHistory]:
+    histories: dict[str, LinkHistory], link: Link, time: float
+) -> dict[str, LinkHistory]:
     """The histories after the kernel has reported `link`; the same ones if it is not of the netdev
     that an inventory had."""
     before = histories.get(link.device or "")
