@@ -61,7 +61,7 @@ def counter_sections(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
 def _counter_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
     numbers = newest_counters(link, snapshot)
     if numbers is None:
-        return [Fact("Counters", "not read yet", "dim")]
+        return [Fact("Counters", "not read", "dim")]
     total = dict(zip(LINK_COUNTERS, numbers, strict=False))
     rates = rates_of_links(snapshot).get(link.ifindex)
     facts = _port_facts(link, snapshot)

@@ -126,7 +126,7 @@ def errors_fact(link: Link, snapshot: Snapshot) -> Fact:
     """Present losses with their rates; otherwise the losses since the driver was loaded."""
     numbers = newest_counters(link, snapshot)
     if numbers is None:
-        return Fact("Errors", "counters not read yet", "dim")
+        return Fact("Errors", "counters not read", "dim")
     rates = rates_of_links(snapshot).get(link.ifindex)
     now = _current_losses(rates)
     if now:

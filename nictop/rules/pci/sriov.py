@@ -509,7 +509,7 @@ def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
             function.address,
             f"{requested[0].count} VFs configured, {sriov.num_vfs} created",
             evidence=(
-                Evidence("VFs now", str(sriov.num_vfs), path),
+                Evidence("VFs enabled", str(sriov.num_vfs), path),
                 *(configured.evidence for configured in requested),
                 *_bnxt_evidence(host, function),
             ),
@@ -591,7 +591,7 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
             function.address,
             f"found nothing that makes its {number} VF{plural} at boot",
             evidence=(
-                Evidence("VFs now", str(number), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
+                Evidence("VFs enabled", str(number), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
                 Evidence(
                     "configured in",
                     "not found in NetworkManager, systemd, udev or netplan",

@@ -86,7 +86,7 @@ def test_a_link_without_losses_and_one_without_counters() -> None:
     host = lossy(101.0)
     assert errors_fact(host.links[4], host).tone == "good"
     unread = snapshot_of(inventory(links=(make_link(4, "x"),)))
-    assert errors_fact(unread.links[4], unread) == Fact("Errors", "counters not read yet", "dim")
+    assert errors_fact(unread.links[4], unread) == Fact("Errors", "counters not read", "dim")
 
 
 def test_addresses_global_first_with_the_default_routes() -> None:
