@@ -8,7 +8,7 @@ takes its carrier, and both may be over before the next inventory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.links import ethtool_driver
@@ -55,6 +55,8 @@ class LinkHistory:
     """At the last reading."""
     points: tuple[Point, ...]
     """Oldest first, never empty."""
+    name: str = ""
+    """Of the netdev, at the last reading."""
 
     @property
     def watched(self) -> float:
@@ -69,6 +71,10 @@ class LinkHistory:
     @property
     def new_resets(self) -> int:
         return self.points[-1].resets - self.points[0].resets
+
+    @property
+    def new_downs(self) -> int:
+        return self.points[-1].downs - self.points[0].downs
 
     @property
     def all_downs(self) -> int:
@@ -111,8 +117,10 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     changes, resets = link.carrier_changes, reset_total(link)
     if before is None:
         is_settled = link.carrier is True and bool(link.flags & IFF_UP)
+        points: tuple[Point, ...] = (Point(time),)
+        has_carrier = link.carrier is True
         return LinkHistory(
-            link.ifindex, changes, resets, is_settled, link.carrier is True, (Point(time),)
+            link.ifindex, changes, resets, is_settled, has_carrier, points, link.name
         )
     last = before.points[-1]
     if time < last.time:  # an inventory that was begun before what was reported since
@@ -127,7 +135,35 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     )
     is_settled = _is_settled(before, link, is_new=is_new)
     points = _appended(before.points, point)
-    return LinkHistory(link.ifindex, changes, resets, is_settled, link.carrier is True, points)
+    has_carrier = link.carrier is True
+    return LinkHistory(link.ifindex, changes, resets, is_settled, has_carrier, points, link.name)
+
+
+def history_texts(histories: Mapping[str, LinkHistory], links: Iterable[Link]) -> tuple[str, ...]:
+    """``ens224 made again once, lost its carrier 2 times``: what happened while the host was
+    watched, of which the answer at its end shows nothing. `links`: those that are there now."""
+    present = {link.device for link in links}
+    found = []
+    for device, history in histories.items():
+        parts = [
+            f"{what} {count_text(number)}"
+            for what, number in (
+                ("made again", history.new_netdevs),
+                ("lost its carrier", history.new_losses),
+                ("set down", history.new_downs),
+            )
+            if number
+        ]
+        if device not in present:
+            parts.append("gone now")
+        if parts:
+            found.append(f"{history.name or device} {', '.join(parts)}")
+    return tuple(found)
+
+
+def count_text(number: int) -> str:
+    """``once``, ``3 times``"""
+    return "once" if number == 1 else f"{number} times"
 
 
 def losses_after_the_first_carrier(changes: int, *, has_carrier: bool) -> int:

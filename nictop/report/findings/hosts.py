@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nictop.model.devices.link_history import history_texts
 from nictop.model.facts import clean, platform_text
 from nictop.model.reboot import RebootTime, reboots_text
 from nictop.model.snapshot import inventory_age, outdated_text, recorded_age_text
@@ -49,6 +50,8 @@ class CheckedHost:
     to its newest counters; null: not known."""
     reboots: tuple[RebootTime, ...] = ()
     """While it was watched or recorded, oldest first."""
+    link_events: tuple[str, ...] = ()
+    """``ens224 made again once``: what happened to its NICs while it was watched."""
 
 
 def checked_host(host: HostFacts) -> CheckedHost:
@@ -70,6 +73,7 @@ def checked_host(host: HostFacts) -> CheckedHost:
         incomplete=host.snapshot.incomplete,
         inventory_age=inventory_age(host.snapshot),
         reboots=host.snapshot.reboots,
+        link_events=history_texts(host.snapshot.histories, host.links),
     )
 
 
@@ -90,6 +94,7 @@ def checked_host_text(host: CheckedHost) -> str:
             parts.append("without the checks of Linux hosts")
     if host.seconds:
         parts.append(f"rates over {units.duration(host.seconds)}")
+    parts += (f"meanwhile {text}" for text in host.link_events)
     if not host.root:
         parts.append("not root")
     return " · ".join(clean(part) for part in parts)

@@ -591,7 +591,9 @@ def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
             function.address,
             f"found nothing that makes its {number} VF{plural} at boot",
             evidence=(
-                Evidence("VFs enabled", str(number), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"),
+                Evidence(
+                    "VFs enabled", str(number), f"{PCI_DEVICES}/{function.address}/sriov_numvfs"
+                ),
                 Evidence(
                     "configured in",
                     "not found in NetworkManager, systemd, udev or netplan",

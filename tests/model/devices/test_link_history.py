@@ -17,6 +17,7 @@ from nictop.model.devices.link_history import (
     HISTORY_SECONDS,
     MIN_STEP_SECONDS,
     LinkHistory,
+    history_texts,
     increase,
     losses_after_the_first_carrier,
     reset_total,
@@ -318,6 +319,20 @@ def test_setting_it_down_and_up_between_two_inventories_is_no_change_of_the_carr
     for last in ((), (Line(inventory=inventory(20.0, link(8))),)):
         history = snapshot_after(*lines, *last).histories[DEVICE]
         assert (history.new_losses, history.all_downs) == (0, 3)
+
+
+def test_what_happened_is_told_where_the_last_state_does_not_show_it() -> None:
+    """As of ``check --watch``: a NIC was unbound and bound, another one is gone."""
+    other = link(0, ifindex=3, device="virtio1")
+    histories = with_inventory({}, inventory(0.0, link(2), other))
+    histories = with_inventory(histories, inventory(5.0))
+    assert history_texts(histories, ()) == ("eth0 gone now", "eth0 gone now")
+    again = link(4, ifindex=9)
+    histories = with_inventory(histories, inventory(10.0, again))
+    told = ("eth0 made again once, lost its carrier once", "eth0 gone now")
+    assert history_texts(histories, [again]) == told
+    quiet = with_inventory({}, inventory(0.0, link(2)))
+    assert history_texts(quiet, [link(2)]) == ()
 
 
 def test_losses_between_two_inventories_are_counted_where_the_kernel_reports_them() -> None:
