@@ -484,16 +484,20 @@ class NictopApp(PrivateApp):
             self.nictop.notify("A test is running.", "Measure")
             return
         subjects = self._measured
-        if len(subjects) == 1:
+        if len(subjects) == 1 and self._shows_measured:
             await self._begin_measurement(subjects[0])
             return
         from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
 
         entries = []
         for subject in subjects:
-            label = subject.nic or "that of the default route"
+            nic = subject.nic or "NIC of the default route"
+            label = f"{clean(subject.host)} {clean(nic)}"
+            if len(subjects) == 1:
+                label = f"Begin to measure {label}, selected on Devices"
             entries.append(MenuEntry(label, partial(self._begin_measurement, subject)))
-        self.push_screen(MenuScreen("Measure which NIC?", entries))
+        title = "Measure which NIC?" if len(subjects) > 1 else "Measure what flows now?"
+        self.push_screen(MenuScreen(title, entries))
 
     async def _begin_measurement(self, subject: MeasuredSubject) -> None:
         self.nictop.traffic.start(self._measurement(subject))
@@ -514,6 +518,16 @@ class NictopApp(PrivateApp):
             time=DEFAULT_WORKLOAD_SECONDS,
             observers=tuple(name for name in hosts.by_name if name != subject.host),
         )
+
+    @property
+    def _shows_measured(self) -> bool:
+        """Which interface is measured is to be seen on this screen."""
+        from nictop.tui.screens.frame import FramedScreen
+
+        shown = self.screen
+        if not isinstance(shown, FramedScreen):
+            return False
+        return shown.measured is not None or shown.shows_device
 
     @property
     def _measured(self) -> Sequence[MeasuredSubject]:
@@ -556,7 +570,9 @@ class NictopApp(PrivateApp):
             case "show_form":
                 return self.shown.replay is None
             case "measure":
-                return self.shown.replay is None and not isinstance(self.screen, ModalScreen)
+                if isinstance(self.screen, ModalScreen):
+                    return None  # the footer below a dialog stays as it is
+                return self.shown.replay is None
             case "show_change":
                 return self.nictop.changes.progress is not None
             case "command_palette":

@@ -288,6 +288,10 @@ class LiveScreen(LiveDrawing):
         return None if shown is None else MeasuredSubject(*shown)
 
     @property
+    def shows_device(self) -> bool:
+        return self.tab != "findings"
+
+    @property
     def measurable_links(self) -> Sequence[Link]:
         """What a measurement may be of: the selected interface, or that of the selected device;
         several: it is not known which one is meant."""

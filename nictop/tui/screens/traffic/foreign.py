@@ -127,7 +127,10 @@ class ForeignScreen(NictopScreen, Dialog[None]):
     def draw(self) -> None:
         form = self.query_one(ForeignForm)
         _, problems, _ = self._request()
-        form.show(problems)
+        shown = dict(problems)
+        if form.chosen.name == "address" and form.types and not self._is_submitted:
+            shown.pop("address", None)  # it is being typed
+        form.show(shown)
         form.take_rows(len(form.shown))
         super().draw()
 
@@ -149,6 +152,9 @@ class ForeignScreen(NictopScreen, Dialog[None]):
 
     def on_form_changed(self) -> None:
         self._is_submitted = False
+        self.draw()
+
+    def on_descendant_focus(self) -> None:
         self.draw()
 
     def action_submit(self) -> None:

@@ -262,6 +262,25 @@ def cut_rows(screen: Screen, form: str) -> list[str]:
     return [row for row in rows if "…" in row]
 
 
+async def test_an_address_that_is_being_typed_is_no_mistake() -> None:
+    async with screen_with_hosts("vm1", size=NARROW) as (screen, hosts):
+        hosts["vm1"].send(*host("b1", 1, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        screen.app.screen.test_foreign()  # type: ignore[attr-defined]
+        await wait_until(screen, lambda: isinstance(screen.app.screen, ForeignScreen))
+
+        def beside() -> str:
+            form = screen.app.screen.query_one("#foreign-form", Form)
+            return "".join(text for text, _ in form.lines[0])
+
+        assert "IP address of the other end" in beside()
+        await screen.press("1", "9")
+        assert "IP address of the other end" in beside()
+        await screen.press("tab")
+        assert '"19" is not an IP address' in beside()
+
+
 async def begin_command(runs: ScreenWithTraffic, command: str | None) -> None:
     """Type it; None: what was typed before."""
     runs.app.screen.measure_command()  # type: ignore[attr-defined]
