@@ -59,8 +59,12 @@ class ForeignForm(Form):
     def __init__(self, fields: Sequence[Field], generator: str, *, id: str) -> None:
         super().__init__(fields, id=id)
         self._generator = generator
+        self.is_submitted = False
+        """Start was pressed: an address that is half typed is a mistake."""
 
     def _beside(self, field: Field) -> tuple[str, str]:
+        if field.name == "address" and field is self.chosen and not self.is_submitted:
+            return field.example, "dim"  # it is being typed
         if field.name == "role" and field.name not in self.problems:
             return self._role_text(), "dim"
         return super()._beside(field)
@@ -127,10 +131,8 @@ class ForeignScreen(NictopScreen, Dialog[None]):
     def draw(self) -> None:
         form = self.query_one(ForeignForm)
         _, problems, _ = self._request()
-        shown = dict(problems)
-        if form.chosen.name == "address" and form.types and not self._is_submitted:
-            shown.pop("address", None)  # it is being typed
-        form.show(shown)
+        form.is_submitted = self._is_submitted
+        form.show(problems)
         form.take_rows(len(form.shown))
         super().draw()
 
@@ -152,9 +154,6 @@ class ForeignScreen(NictopScreen, Dialog[None]):
 
     def on_form_changed(self) -> None:
         self._is_submitted = False
-        self.draw()
-
-    def on_descendant_focus(self) -> None:
         self.draw()
 
     def action_submit(self) -> None:

@@ -269,6 +269,7 @@ async def test_an_address_that_is_being_typed_is_no_mistake() -> None:
         await screen.press("6")
         screen.app.screen.test_foreign()  # type: ignore[attr-defined]
         await wait_until(screen, lambda: isinstance(screen.app.screen, ForeignScreen))
+        await screen.settle()
 
         def beside() -> str:
             form = screen.app.screen.query_one("#foreign-form", Form)
