@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.look_back import Past
     from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Connect
+    from nictop.tui.screens.dialogs.menu import MenuEntry
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.frame import MeasuredSubject
     from nictop.tui.screens.live.screen import LiveScreen
@@ -487,17 +488,31 @@ class NictopApp(PrivateApp):
         if len(subjects) == 1 and self._shows_measured:
             await self._begin_measurement(subjects[0])
             return
-        from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+        from nictop.tui.screens.dialogs.menu import FollowingMenu
 
+        title = "Measure which NIC?" if len(subjects) > 1 else "Measure what flows now?"
+        self.push_screen(FollowingMenu(title, partial(self._measure_entries, subjects)))
+
+    def _measure_entries(self, subjects: Sequence[MeasuredSubject]) -> Sequence[MenuEntry]:
+        from nictop.tui.screens.dialogs.menu import NO_MORE, MenuEntry
+
+        why_not = "a test is running" if self.nictop.traffic.running else ""
         entries = []
         for subject in subjects:
             nic = subject.nic or "NIC of the default route"
             label = f"{clean(subject.host)} {clean(nic)}"
             if len(subjects) == 1:
                 label = f"Begin to measure {label}, selected on Devices"
-            entries.append(MenuEntry(label, partial(self._begin_measurement, subject)))
-        title = "Measure which NIC?" if len(subjects) > 1 else "Measure what flows now?"
-        self.push_screen(MenuScreen(title, entries))
+            begin, why = partial(self._begin_measurement, subject), why_not
+            if not why and subject.nic and not self._has_nic(subject):
+                why = NO_MORE
+            entries.append(MenuEntry(label, begin, enabled=not why, why_not=why))
+        return entries
+
+    def _has_nic(self, subject: MeasuredSubject) -> bool:
+        session = self.nictop.hosts.by_name.get(subject.host)
+        links = () if session is None else session.snapshot.links.values()
+        return any(link.name == subject.nic for link in links)
 
     async def _begin_measurement(self, subject: MeasuredSubject) -> None:
         self.nictop.traffic.start(self._measurement(subject))

@@ -101,8 +101,8 @@ class ProgressLines:
             return
         for incident in incidents_so_far(self._log, axis_start(self._log)):
             is_back = incident.back is not None
-            # without its second, which changes a little with the clock offset, and of a loss without
-            # its message, which comes with the next inventory
+            # without its second, which changes a little with the clock offset, and of a loss
+            # without its message, which comes with the next inventory
             text = "" if incident.meaning in LINK_LOSSES else incident.text
             key = (incident.host, incident.meaning, text, incident.times)
             if (*key, is_back) in self._told:

@@ -139,9 +139,7 @@ TWICE = (
     ],
     ids=["first", "both", "second", "none", "repeated"],
 )
-def test_a_message_is_cited_for_the_loss_that_it_is_of(
-    logged: tuple[float, ...], end: str
-) -> None:
+def test_a_message_is_cited_for_the_loss_that_it_is_of(logged: tuple[float, ...], end: str) -> None:
     snapshot = host(*((BEGIN + second, DOWN) for second in logged))
     (lost,) = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=TWICE)}, 10.0)
     assert lost.sentence == (

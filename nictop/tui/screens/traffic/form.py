@@ -47,7 +47,7 @@ from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.plan.request import BUILTIN_TESTS
 from nictop.tui.filter_help import PATH_FILTER, FilterRows
 from nictop.tui.keys import TRAFFIC_KEYS, shown_key
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools, start_text
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -141,8 +141,6 @@ class TrafficScreen(FramedScreen):
         """It was chosen when it went."""
         self._is_gone_told = False
         """Start was pressed since."""
-        self._menu: MenuScreen | None = None
-        """The one that was opened last."""
         try:
             self._configuration = read_configuration(configuration_path(os.environ))
         except NictopError:
@@ -487,16 +485,13 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
-        self._menu = MenuScreen("Traffic", self._menu_entries())
-        self.app.push_screen(self._menu)
+        self.app.push_screen(FollowingMenu("Traffic", self._menu_entries))
 
     def _follow_test(self) -> None:
-        """A test has ended, or begun: what the form and its menu say of it."""
+        """A test has ended, or begun: what the form says of it."""
         if self._form_error == RUNNING_ALREADY and not self.nictop.traffic.running:
             self._form_error = ""
             self._check()
-        if self._menu is not None and self.app.screen is self._menu and self._menu.is_mounted:
-            self._menu.show_entries(self._menu_entries())
 
     def _menu_entries(self) -> Sequence[MenuEntry]:
         why_not = ""

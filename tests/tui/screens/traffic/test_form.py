@@ -36,6 +36,7 @@ from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import KEY_IGNORED_SECONDS, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
+from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
@@ -1432,7 +1433,9 @@ async def test_a_chosen_nic_that_is_gone_is_said_and_no_other_one_is_taken_silen
 ) -> None:
     started: list[RunRequest] = []
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
-        monkeypatch.setattr(screen.nictop.traffic, "start", lambda request, **_: started.append(request))
+        monkeypatch.setattr(
+            screen.nictop.traffic, "start", lambda request, **_: started.append(request)
+        )
         for number, name in enumerate(("vm1", "vm2"), 1):
             hosts[name].send(*two_nics(name, number, "ens224", "ens256"))
         await screen.press("6")
@@ -1477,3 +1480,34 @@ async def test_a_chosen_nic_that_comes_back_is_chosen_again() -> None:
 def paths(screen: Screen) -> Sequence[object]:
     table = screen.app.screen.query(PairTable)
     return range(table.first().count) if table else ()
+
+
+async def test_the_menu_of_hosts_follows_the_test_and_the_nic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it said when it was opened stayed: that a test is running, after its end; and paths of a
+    NIC that was gone."""
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        for number, name in enumerate(("vm1", "vm2"), 1):
+            hosts[name].send(*two_nics(name, number, "ens224", "ens256"))
+        await screen.press("5")
+        await wait_until(screen, lambda: screen.app.screen.query_one(OverviewTable).count == 4)
+        screen.app.screen.query_one(OverviewTable).focus()
+        await screen.settle()
+        traffic = type(screen.nictop.traffic)
+        is_running = [True]
+        monkeypatch.setattr(traffic, "running", property(lambda _: is_running[0]))
+        await screen.press("e")
+        path = "Test the path to vm2 ens224"
+
+        def drawn() -> str:
+            return "\n".join(screen.drawn())
+
+        assert f"{path}  a test is running" in drawn()
+        is_running[0] = False
+        screen.nictop.traffic.changed.publish()
+        await wait_until(screen, lambda: path in drawn() and "a test is running" not in drawn())
+        hosts["vm1"].send(two_nics("vm1", 1, "ens256")[1])
+        await wait_until(screen, lambda: f"{path}  not any more" in drawn())
+        assert "Show set-up of vm1 ens224…  not any more" in drawn()
+        assert "Add host…" in drawn()
