@@ -33,7 +33,7 @@ from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry, MenuScreen
 from nictop.tui.screens.frame import MARK_TITLE, PAUSE_ACTIONS, MeasuredSubject
 from nictop.tui.screens.live.bodies import (
     BODY_ACTIONS,
@@ -424,7 +424,8 @@ class LiveScreen(LiveDrawing):
             case FindingsBody.name:
                 self.app.push_screen(MenuScreen("View options: Findings", self._finding_options()))
             case _:
-                self.app.push_screen(MenuScreen("View options: Devices", self._device_options()))
+                options = self._device_options
+                self.app.push_screen(FollowingMenu("View options: Devices", options))
 
     def toggle_virtual(self) -> None:
         table = self.query_one(DeviceTable)
@@ -485,11 +486,15 @@ class LiveScreen(LiveDrawing):
         )
 
     def _device_options(self) -> Sequence[MenuEntry]:
-        """What asks a host for something is disabled in a recording."""
+        """What asks a host for something is disabled in a recording, and while the host is not
+        connected."""
         table = self.query_one(DeviceTable)
         replay = self.nictop.replay
-        is_live, why_not = replay is None, "" if replay is None else replay.refusal
-        live_entry = partial(MenuEntry, enabled=is_live, why_not=why_not)
+        state = self.nictop.hosts.session.snapshot.state
+        why_not = "" if state == "live" else f"{clean(self.nictop.hosts.chosen)} is not connected"
+        if replay is not None:
+            why_not = replay.refusal
+        live_entry = partial(MenuEntry, enabled=not why_not, why_not=why_not)
         row, snapshot = table.chosen, self.nictop.display.snapshot(self.nictop.hosts.session)
         is_placed = row is not None and has_place(row, snapshot)
         return (

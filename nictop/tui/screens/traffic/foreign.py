@@ -27,8 +27,7 @@ from nictop.traffic.plan.command_line import command_line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.validation import validate_request
 from nictop.tui.keys import FORM_DIALOG_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.host_dialog import StartDialog
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.form import Field, Form
@@ -75,7 +74,7 @@ class ForeignForm(Form):
         return SERVER_COMMANDS.get(self._generator, f"iperf3 -s -p {self.words['port'].strip()}")
 
 
-class ForeignScreen(NictopScreen, Dialog[None]):
+class ForeignScreen(StartDialog):
     """`options`: texts of the form of the test; `arguments`: name of a host → what is typed for it
     on the command line."""
 
@@ -86,6 +85,7 @@ class ForeignScreen(NictopScreen, Dialog[None]):
     def __init__(self, host: str, options: Mapping[str, str], arguments: Mapping[str, str]) -> None:
         super().__init__()
         self._host, self._words, self._arguments = host, options, arguments
+        self.start_host = host
         self._fields: Sequence[Field] = ()
         self._is_submitted = False
         """Start was pressed: a missing address is a mistake."""
