@@ -208,20 +208,21 @@ def _of_host(
 def _is_cited(text: str, second: float, changes: list[NicIncident]) -> bool:
     """The message of a driver is about a loss that rtnetlink reported, too; the first message about
     each is put into it."""
-    for index, change in enumerate(changes):
-        if change.meaning not in LINK_LOSSES:
-            continue
-        if not change.text and abs(change.second - second) <= SAME_LOSS_SECONDS:
-            changes[index] = replace(change, text=text)
-            return True
-    return any(_lasts_at(change, second) for change in changes)
-
-
-def _lasts_at(change: NicIncident, second: float) -> bool:
-    """The link is lost since then, and not up again."""
-    if change.meaning not in LINK_LOSSES or second < change.second - SAME_LOSS_SECONDS:
+    losses = [index for index, change in enumerate(changes) if change.meaning in LINK_LOSSES]
+    if not losses:
         return False
-    return change.back is None or second <= change.back
+    nearest = min(losses, key=lambda index: _seconds_to(changes[index], second))
+    if _seconds_to(changes[nearest], second) > SAME_LOSS_SECONDS:
+        return False
+    if not changes[nearest].text:
+        changes[nearest] = replace(changes[nearest], text=text)
+    return True
+
+
+def _seconds_to(loss: NicIncident, second: float) -> float:
+    """From the begin of the loss; 0.0: it lasts then."""
+    lasts = loss.second <= second and (loss.back is None or second <= loss.back)
+    return 0.0 if lasts else abs(loss.second - second)
 
 
 def _of_changes(host: str, nic: ChosenNic, shown: str, seconds: float) -> list[NicIncident]:

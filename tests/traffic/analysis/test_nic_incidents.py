@@ -136,10 +136,11 @@ TWICE = (
         ((6.0,), ""),
         ((), ""),
         ((2.0, 2.3, 2.4), f" (kernel log of the first: {DOWN})"),
+        ((5.0,), ""),
     ],
-    ids=["first", "both", "second", "none", "repeated"],
+    ids=["first", "both", "second", "none", "repeated", "nearer to the second"],
 )
-def test_a_message_is_cited_for_the_loss_that_it_is_of(logged: tuple[float, ...], end: str) -> None:
+def test_a_message_is_cited_once_for_the_nearest_loss(logged: tuple[float, ...], end: str) -> None:
     snapshot = host(*((BEGIN + second, DOWN) for second in logged))
     (lost,) = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=TWICE)}, 10.0)
     assert lost.sentence == (

@@ -6,10 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from nictop.cli.traffic.progress import ProgressLines
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import Line, LinkChange, Outdated, Unreadable
+from nictop.probe.records import KernelMessage, Line, LinkChange, Outdated, Unreadable
+from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.record.log import SocketSample
+from nictop.traffic.run.events import RunBegan
 from nictop.traffic.run.failure_cause import timeout_failure
 from nictop.traffic.run.link_loss import link_loss, with_early_loss
 from tests.model.hosts import inventory
@@ -70,6 +74,27 @@ def test_a_link_and_an_address_that_are_lost_are_named_in_order_of_time() -> Non
         "address 192.0.2.1 between second 5 and 8"
     )
     assert [one.meaning for one in run.view(9.0).incidents] == ["no_carrier", "address_lost"]
+
+
+def test_a_loss_is_told_once_also_if_its_message_is_read_later() -> None:
+    run = Watched(PLAN)
+    run.report("server", Interval(0.0, 0.5, 1e9, False))
+    session = run.log.hosts["a"].session
+    link = nic(4, "ens4", device="0000:01:00.0", pci_address="0000:01:00.0")
+    session.process(Line(inventory=inventory(time=TESTED, links=(link,))))
+    session.process(Line(link_change=change(33.0, carrier=False)))
+    progress = ProgressLines(Experiment("x", (ExperimentStep(PLAN, ""),)))
+    list(progress.lines(RunBegan(run.log)))
+    sample = SocketSample("a", None, (), "client")
+    told = "a ens4 lost its carrier at second 3"
+    assert list(progress.lines(sample)) == [f"  {told}"]
+    text = "ixgbe 0000:01:00.0 ens4: NIC Link is Down"
+    read = inventory(time=TESTED + 34.0, links=(link,))
+    logged = (KernelMessage(TESTED + 32.9, 3, text),)
+    session.process(Line(inventory=replace(read, messages=logged)))
+    (lost,) = run.view(5.0).incidents
+    assert lost.sentence == f"{told} (kernel log: {text})"
+    assert list(progress.lines(sample)) == []
 
 
 def test_addresses_that_could_not_be_read_are_not_lost() -> None:
