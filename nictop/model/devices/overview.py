@@ -44,11 +44,10 @@ class HostNow:
 
 def _age_text(seconds: float) -> str:
     """In one unit, so that no column cuts it: ``12 s``, ``90 min``, ``30 h``, ``3 d``."""
-    whole = max(0, int(seconds))
     for unit, size, most in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
-        if whole < size * most:
-            return f"{whole // size} {unit}"
-    return f"{whole // 86400} d"
+        if seconds < size * most:
+            return f"{max(0.0, seconds) // size:.0f} {unit}"
+    return f"{seconds // 86400:.0f} d"
 
 
 @dataclass(frozen=True, eq=False)

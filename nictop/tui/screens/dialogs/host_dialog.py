@@ -22,9 +22,12 @@ if TYPE_CHECKING:
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Outdated
 
-OLDER_VALUES = "The values were {}; they will be read again."
-OLDER_VALUES_OF_LOST = "The values were {}; they are read again once it is connected."
-OLDER_VALUES_OF_FAILED = "The values were {}; it is not connected to any more ({})."
+READ_AGAIN = {
+    "live": "they will be read again",
+    "lost": "they are read again once it is connected",
+    "connecting": "they are read again once it is connected",
+}
+"""State of the connection → when values that were read before are read again."""
 
 
 class HostDialog(NictopScreen, Dialog[None]):
@@ -74,10 +77,10 @@ def _age_text(snapshot: Snapshot) -> str:
     text = outdated_text(snapshot)
     if not text:
         return ""
-    if snapshot.state == "failed":
-        return OLDER_VALUES_OF_FAILED.format(text, clean(snapshot.message) or "failed")
-    words = OLDER_VALUES if snapshot.state == "live" else OLDER_VALUES_OF_LOST
-    return words.format(text)
+    again = READ_AGAIN.get(snapshot.state)
+    if again is None:
+        again = f"it is not connected to any more ({clean(snapshot.message) or 'failed'})"
+    return f"The values were {text}; {again}."
 
 
 class StartDialog(NictopScreen, Dialog[None]):

@@ -122,6 +122,8 @@ class MenuScreen(PopUp["str | None"]):
     def __init__(self, title: str, entries: Sequence[MenuEntry]) -> None:
         super().__init__()
         self._title, self._entries = title, tuple(entries)
+        self._least_cells = MIN_MENU_CELLS
+        """Of its title and its keys."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="menu", classes="dialog"):
@@ -135,19 +137,20 @@ class MenuScreen(PopUp["str | None"]):
         cells = self.app.size.width
         box.border_title = box_title(self._title, cells, self.glyphs)
         box.border_subtitle = self.frame_keys(keys)
-        box.styles.width = FRAME_CELLS + max(
-            MIN_MENU_CELLS, width(self._title), width(keys), entries.cells
-        )
+        self._least_cells = max(MIN_MENU_CELLS, width(self._title), width(keys))
+        box.styles.width = FRAME_CELLS + max(self._least_cells, entries.cells)
         entries.take_rows(max(1, len(self._entries)))
         entries.set_keys([str(index) for index in range(len(self._entries))])
         entries.redraw()
         entries.focus()
 
     def show_entries(self, entries: Sequence[MenuEntry]) -> None:
-        """The same entries, of which others can be chosen now."""
+        """The same entries, of which others can be chosen now, and why not."""
         self._entries = tuple(entries)
         shown = self.query_one(MenuList)
         shown.entries = self._entries
+        needed = FRAME_CELLS + max(self._least_cells, shown.cells)
+        self.query_one("#menu", Vertical).styles.width = needed
         shown.redraw()
 
     def draw_resized(self) -> None:
