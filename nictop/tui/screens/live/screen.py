@@ -486,12 +486,13 @@ class LiveScreen(LiveDrawing):
         )
 
     def _device_options(self) -> Sequence[MenuEntry]:
-        """What asks a host for something is disabled in a recording, and while the host is not
-        connected."""
+        """What asks a host for something is disabled in a recording, and while the host is
+        lost."""
         table = self.query_one(DeviceTable)
         replay = self.nictop.replay
         state = self.nictop.hosts.session.snapshot.state
-        why_not = "" if state == "live" else f"{clean(self.nictop.hosts.chosen)} is not connected"
+        is_lost = state in ("lost", "failed")
+        why_not = f"{clean(self.nictop.hosts.chosen)} is not connected" if is_lost else ""
         if replay is not None:
             why_not = replay.refusal
         live_entry = partial(MenuEntry, enabled=not why_not, why_not=why_not)

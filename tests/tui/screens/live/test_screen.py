@@ -823,3 +823,17 @@ async def test_a_measurement_of_an_interface_that_is_not_shown_asks_first(
         await screen.press("b", "enter")
         (request,) = started
         assert (request.client, request.client_nic) == (host, nic)
+
+
+async def test_what_asks_a_lost_host_for_something_is_disabled() -> None:
+    """The menu is open while the host is lost, and while it comes back."""
+    async with live_screen() as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        host = screen.nictop.hosts.chosen
+        await screen.press("1", "o")
+        said = f"Listen for LLDP (35 s)  {host} is not connected"
+        assert said not in "\n".join(screen.drawn())
+        await screen.receive(SourceState("lost", "connection lost", 5.0))
+        await wait_until(screen, lambda: said in "\n".join(screen.drawn()))
+        await screen.receive(SourceState("live"), hello())
+        await wait_until(screen, lambda: said not in "\n".join(screen.drawn()))
