@@ -10,6 +10,7 @@ from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.rules import Finding, Fix
+from nictop.rules.wording import where_text
 
 DEFAULT_KEEP_WITHIN = 30.0
 """Seconds."""
@@ -60,6 +61,18 @@ class ChangeJob:
         return cls(
             finding.host, fix.title, finding.subject, fix, lasting_fixes(finding, fix), finding
         )
+
+    @property
+    def heading(self) -> str:
+        """``vm1: Set it now``; of a fix that is run elsewhere ``On vm1: Set MTU 1500 on ens224
+        (finding of vm2)``"""
+        if self.fix.where == "here":
+            return f"{self.host}: {self.title}"
+        place = where_text(self.host, self.fix)
+        title = self.title
+        if self.fix.peer:
+            title = title.replace(f" on {self.fix.peer} ", " on ", 1)
+        return f"{place[:1].upper()}{place[1:]}: {title} (finding of {self.host})"
 
     def with_values(self, values: Mapping[str, str]) -> ChangeJob:
         """With the placeholders of its fix filled in: what it is logged and undone as."""

@@ -24,6 +24,20 @@ BRIEF_TEXTS = (
     ("closed the connection", "connection closed", "closed"),
     ("no more data from", "no more data", "no data"),
     ("on the host is too old", "Python too old", "Python"),
+    ("connection to", "connection lost", "lost"),
+    ("connection lost", "connection lost", "lost"),
+    ("ProxyCommand has ended", "ProxyCommand ended", "proxy"),
+    ("refuses to run commands", "commands refused", "refused"),
+    ("no data from the probe", "no data from the probe", "no data"),
+    ("Python did not start", "Python did not start", "Python"),
+    ("login ended before", "login ended early", "login"),
+    ("login shell did not run", "login shell hangs", "shell"),
+    ("was not entered", "not entered", "entry"),
+    ("is not running", "not running", "stopped"),
+    ("is paused", "paused", "paused"),
+    ("too much data", "too much data", "too much"),
+    ("too many SSH messages", "too many messages", "too much"),
+    ("internal error", "internal error", "error"),
 )
 """A part of the sentence → what it says, and in at most `SHORTEST_CELLS`; the first one that is in
 the sentence."""

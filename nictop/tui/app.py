@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from nictop.tui.controllers.look_back import Past
     from nictop.tui.controllers.marks import Marked
     from nictop.tui.controllers.nictop import Connect
+    from nictop.tui.screens.dialogs.menu import MenuEntry
     from nictop.tui.screens.dialogs.question import QuestionScreen
     from nictop.tui.screens.frame import MeasuredSubject
     from nictop.tui.screens.live.screen import LiveScreen
@@ -484,16 +485,34 @@ class NictopApp(PrivateApp):
             self.nictop.notify("A test is running.", "Measure")
             return
         subjects = self._measured
-        if len(subjects) == 1:
+        if len(subjects) == 1 and self._shows_measured:
             await self._begin_measurement(subjects[0])
             return
-        from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+        from nictop.tui.screens.dialogs.menu import FollowingMenu
 
+        title = "Measure which NIC?" if len(subjects) > 1 else "Measure what flows now?"
+        self.push_screen(FollowingMenu(title, partial(self._measure_entries, subjects)))
+
+    def _measure_entries(self, subjects: Sequence[MeasuredSubject]) -> Sequence[MenuEntry]:
+        from nictop.tui.screens.dialogs.menu import NO_MORE, MenuEntry
+
+        why_not = "a test is running" if self.nictop.traffic.running else ""
         entries = []
         for subject in subjects:
-            label = subject.nic or "that of the default route"
-            entries.append(MenuEntry(label, partial(self._begin_measurement, subject)))
-        self.push_screen(MenuScreen("Measure which NIC?", entries))
+            nic = subject.nic or "NIC of the default route"
+            label = f"{clean(subject.host)} {clean(nic)}"
+            if len(subjects) == 1:
+                label = f"Begin to measure {label}, selected on Devices"
+            begin, why = partial(self._begin_measurement, subject), why_not
+            if not why and subject.nic and not self._has_nic(subject):
+                why = NO_MORE
+            entries.append(MenuEntry(label, begin, enabled=not why, why_not=why))
+        return entries
+
+    def _has_nic(self, subject: MeasuredSubject) -> bool:
+        session = self.nictop.hosts.by_name.get(subject.host)
+        links = () if session is None else session.snapshot.links.values()
+        return any(link.name == subject.nic for link in links)
 
     async def _begin_measurement(self, subject: MeasuredSubject) -> None:
         self.nictop.traffic.start(self._measurement(subject))
@@ -514,6 +533,16 @@ class NictopApp(PrivateApp):
             time=DEFAULT_WORKLOAD_SECONDS,
             observers=tuple(name for name in hosts.by_name if name != subject.host),
         )
+
+    @property
+    def _shows_measured(self) -> bool:
+        """Which interface is measured is to be seen on this screen."""
+        from nictop.tui.screens.frame import FramedScreen
+
+        shown = self.screen
+        if not isinstance(shown, FramedScreen):
+            return False
+        return shown.measured is not None or shown.shows_device
 
     @property
     def _measured(self) -> Sequence[MeasuredSubject]:
@@ -556,7 +585,9 @@ class NictopApp(PrivateApp):
             case "show_form":
                 return self.shown.replay is None
             case "measure":
-                return self.shown.replay is None and not isinstance(self.screen, ModalScreen)
+                if isinstance(self.screen, ModalScreen):
+                    return None  # the footer below a dialog stays as it is
+                return self.shown.replay is None
             case "show_change":
                 return self.nictop.changes.progress is not None
             case "command_palette":

@@ -560,6 +560,12 @@ TRAFFIC_KEYS: list[BindingType] = [
     _bind("back", "back", "Back", "end the filter; from the form to the list; back to Devices"),
     _bind("edit", "edit", "Options", "edit the options in the form"),
     _bind("options", "options", "View", "all options or the common ones; self-test"),
+    _bind(
+        "measure",
+        "app.measure",
+        "Measure",
+        "begin to measure what the interface carries that is selected on Devices",
+    ),
     _bind("filter", "filter", "Filter", "filter the pairs", priority=True),
     OPEN_CHANGE,
 ]

@@ -77,6 +77,23 @@ AREA_ALIASES = {
     "View: Devices": "nics interfaces",
     "View: Results": "saved tests",
     "Change:": "rollback",
+    "Traffic: Measure a command": "own program workload script",
+    "Traffic: Test against a host without a login": "foreign end address iperf3 server",
+    "Traffic: Test the path": "mtu arp firewall",
+    "Traffic: Start self-test": "selftest loopback",
+    "Devices: Show why packets are dropped": "drops lost reasons",
+    "Devices: Show layers": "chain",
+    "Devices: Show connections": "sockets processes users",
+    "Report: Write report": "html export save",
+    "Recording: Save the last minutes": "past history",
+    "Recording: Start recording": "capture save",
+    "Program: Quit": "exit",
+    "Program: Show help": "keys",
+    "Hosts: Add, remove or reconnect host": "delete edit new login connect",
+    "Devices: Read inventory again": "refresh reload rescan",
+    "Display: Read more often": "faster interval",
+    "Display: Read less often": "slower interval",
+    "CPUs: Show or hide all interrupts": "irqs",
 }
 """Beginning of an entry → other words by which it is found."""
 

@@ -335,6 +335,12 @@ WITHOUT_TEST = (
         "traffic",
     ),
     GeneralCommand(
+        "Traffic: Measure what flows now",
+        "measure",
+        "begin to measure what the selected interface carries",
+        lambda screen: screen.app.action_measure(),
+    ),
+    GeneralCommand(
         "Traffic: Test against a host without a login",
         "options",
         "the shown host against an iperf3 server or client that nictop does not start",

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from nictop.hosts.brief_reason import MAX_CELLS, brief_reasons
+from nictop.hosts.brief_reason import MAX_CELLS, SHORTEST_CELLS, brief_reasons
 from nictop.hosts.session import MAX_BRIEF_CELLS, HostSession
 from nictop.hosts.specification import Host
 from nictop.model.facts import width
@@ -47,6 +47,30 @@ def test_other_reasons_end_with_whole_words(reason: str) -> None:
     words = reason.replace(":", " ").split(" ")
     if len(words) > 1 and len(words[0]) < MAX_CELLS:
         assert shown.rstrip("…").rpartition(" ")[2] in words
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "connection to a-host-with-a-name lost",
+        "connection to vm1 lost: Broken pipe",
+        "vm1: its ProxyCommand has ended",
+        "vm1 refuses to run commands: denied by policy",
+        "vm1: no data from the probe within 15 s",
+        "vm1: Python did not start within 15 s",
+        "vm1: container web was not entered within 15 s",
+        "vm1: container web is not running: stopped",
+        "vm1: container web is paused: frozen",
+        "vm1: the login ended before nictop's command was run: x",
+        "vm1: the login shell did not run nictop's command within 15 s",
+        "vm1 sends too much data",
+        "internal error: KeyError: 'x'",
+    ],
+)
+def test_a_reason_that_has_no_room_has_fewer_words_not_half_ones(reason: str) -> None:
+    brief, shortest = brief_reasons(reason)
+    assert "…" not in brief + shortest
+    assert width(brief) <= MAX_CELLS and width(shortest) <= SHORTEST_CELLS
 
 
 @pytest.mark.parametrize("cells", [MAX_BRIEF_CELLS, 30, 24])

@@ -200,6 +200,23 @@ async def test_link_down_during_the_run(both: Pair, stage: str, kill: int) -> No
     assert re.search(words, sentence), f"with or without an event of it: {sentence}"
 
 
+async def test_an_address_that_is_removed_during_the_run_is_named(both: Pair) -> None:
+    plan = both.plan(time=60)
+    address = f"{plan.server.address}/24"
+    try:
+        with BackgroundRun(both, plan, SHORT_TIMEOUTS) as run:
+            await run.until("first byte")
+            both.server.run(["ip", "address", "del", address, "dev", WIRE])
+            await wait_for_end(run)
+    finally:
+        both.server.run(["ip", "address", "add", address, "dev", WIRE])
+        assert await both.hosts["b"].refresh(LIMIT)
+    assert run.result is not None and run.result.failure is not None
+    assert run.result.failure.kind == "stall", run.result.failure
+    lost = rf": b {WIRE} lost its address {re.escape(plan.server.address)} (at|by|between) second "
+    assert re.search(lost, run.result.failure.sentence), run.result.failure
+
+
 async def test_path_of_a_run_with_a_link_down_is_not_verified(
     pair_with_sshd: tuple[Pair, dict[str, Sshd]],
 ) -> None:

@@ -105,7 +105,7 @@ class ChangeDialog:
         job = self._job
         if isinstance(event, Prepared):
             columns = output.terminal_columns()
-            lines = [clean(f"{job.host}: {job.title}"), *plan_lines(event.plan, columns)]
+            lines = [clean(job.heading), *plan_lines(event.plan, columns)]
             lines += warning_lines(job.warnings, columns)
             note = filled_note(job.fix)
             if note:

@@ -159,7 +159,7 @@ def require_values(actions: Actions) -> None:
 
 def _unfilled_plan(job: ChangeJob, actions: Actions) -> str:
     columns = output.terminal_columns()
-    lines = [clean(f"{job.host}: {job.title}"), *unfilled_plan_lines(actions, columns)]
+    lines = [clean(job.heading), *unfilled_plan_lines(actions, columns)]
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -21,6 +21,7 @@ from nictop.report.runs.sentences import (
     workload_plan_text,
 )
 from nictop.traffic.analysis.assemble import incidents_so_far
+from nictop.traffic.analysis.nic_incidents import LINK_LOSSES
 from nictop.traffic.experiment.experiment import (
     ChangeRequired,
     Experiment,
@@ -102,8 +103,10 @@ class ProgressLines:
             return
         for incident in incidents_so_far(self._log, axis_start(self._log)):
             is_back = incident.back is not None
-            # without its second, which changes a little with the clock offset
-            key = (incident.host, incident.meaning, incident.text, incident.times)
+            # without its second, which changes a little with the clock offset, and of a loss
+            # without its message, which comes with the next inventory
+            text = "" if incident.meaning in LINK_LOSSES else incident.text
+            key = (incident.host, incident.meaning, text, incident.times)
             if (*key, is_back) in self._told:
                 continue
             is_told = (*key, False) in self._told

@@ -229,7 +229,7 @@ def _dimmed(column: Column[NicRow]) -> Column[NicRow]:
 
 
 def _is_doubtful(key: str, row: NicRow) -> bool:
-    if row.link is None:
+    if row.link is None or (key == "link" and row.is_stale):  # that is said instead
         return False
     return is_doubtful_of_link(key, row.link, row.snapshot)
 

@@ -42,6 +42,14 @@ class HostNow:
     """It is live, and has sent nothing new for too long."""
 
 
+def _age_text(seconds: float) -> str:
+    """In one unit, so that no column cuts it: ``12 s``, ``90 min``, ``30 h``, ``3 d``."""
+    for unit, size, most in (("s", 1, 120), ("min", 60, 120), ("h", 3600, 48)):
+        if seconds < size * most:
+            return f"{max(0.0, seconds) // size:.0f} {unit}"
+    return f"{seconds // 86400:.0f} d"
+
+
 @dataclass(frozen=True, eq=False)
 class NicRow:
     """One row of the overview."""
@@ -76,7 +84,7 @@ class NicRow:
     @property
     def host_state(self) -> str:
         """``live``, ``reading`` (its interfaces, for the first time), ``connecting``, ``failed``,
-        ``stale 12.0 s``."""
+        ``stale 12 s``."""
         state = self.snapshot.state
         if state == "live" and self.snapshot.inventory is None:
             return "reading"
@@ -86,7 +94,7 @@ class NicRow:
             return state
         if self.age is None:
             return "stale"
-        return f"stale {units.duration(self.age)}"
+        return f"stale {_age_text(self.age)}"
 
     @cached_property
     def driver(self) -> str:

@@ -403,7 +403,10 @@ def _chosen_nics(log: RunLog, axis: float | None) -> dict[str, ChosenNic]:
             continue
         begin, changes = start + host.offset.seconds, tuple(host.link_changes)
         name = log.nics[end.host].name if end.host in log.nics else ""
-        chosen[end.host] = ChosenNic(end.ifindex, name, begin, changes, after)
+        address, readings = end.address.partition("%")[0], tuple(host.addresses.kept)
+        chosen[end.host] = ChosenNic(
+            end.ifindex, name, begin, changes, after, address=address, addresses=readings
+        )
     return chosen
 
 

@@ -27,6 +27,7 @@ from nictop.probe.records import (
     TrafficRequest,
     TrafficTools,
 )
+from nictop.traffic.hosts.address_readings import AddressReadings
 from nictop.traffic.hosts.counter_records import CounterRecords
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.wire.source import SourceState
@@ -64,6 +65,10 @@ class RunHost:
         self._records = CounterRecords()
         self.link_changes: deque[LinkChange] = deque(maxlen=MAX_LINK_CHANGES)
         """Since it is subscribed to, and since its boot."""
+        self.addresses = AddressReadings()
+        """From the newest inventory before it is subscribed to, since its boot."""
+        if self.snapshot.inventory is not None:
+            self.addresses.add(self.snapshot.inventory)
         self.floors: dict[tuple[str, ...], GeneratorFloor | str] = {}
         """Arguments of a measurement of the generator alone → its reply, or why there is none."""
         self._callbacks: list[TrafficCallback] = []
@@ -107,9 +112,14 @@ class RunHost:
             if self._boot_id not in (None, item.hello.boot_id):
                 self._largest_offset = None
                 self.link_changes.clear()
+                self.addresses.clear()
             self._boot_id = item.hello.boot_id
         if item.link_change is not None:
             self.link_changes.append(item.link_change)
+        if item.outdated is not None:
+            self.addresses.add_event(item.outdated)
+        if item.inventory is not None:
+            self.addresses.add(item.inventory)
         if item.counters is not None:
             self._records.add(item.counters)
             self._estimate_offset(item.counters.time)

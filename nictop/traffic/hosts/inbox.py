@@ -14,6 +14,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.records import TrafficLine
 from nictop.traffic.failures import Failure, RunFailed, RunStopped
 from nictop.traffic.hosts.host import RunHost, TrafficItem
+from nictop.wire.source import SourceState
 from nictop.wire.timeout import with_timeout
 
 MAX_PENDING_BYTES, MAX_PENDING_STATES = 16 * 1024 * 1024, 10_000
@@ -42,8 +43,13 @@ class TrafficInbox:
         self._stopped = self._ending = False
 
     def open(self) -> None:
-        """Subscribe to all hosts, until `close`."""
+        """Subscribe to all hosts, until `close`. A host of an end that is lost already would report
+        nothing more: `next` says so at once."""
         self._unsubscribe = [host.subscribe(self._receive) for host in self._hosts.values()]
+        for name in self._end_hosts:
+            if name in self._hosts and self._hosts[name].snapshot.state in ("lost", "failed"):
+                snapshot = self._hosts[name].snapshot
+                self._receive(name, SourceState(snapshot.state, snapshot.message))
 
     def close(self) -> None:
         """Unsubscribe from all hosts."""

@@ -58,6 +58,10 @@ class RunView:
     """By name, of a run that was watched."""
     incidents: tuple[NicIncident, ...] = ()
     """What happened to the chosen NICs so far, while it runs; then it is in the result."""
+    grace: float | None = None
+    """Seconds for which its generators are waited for after the planned ones; None: not known."""
+    running_hosts: tuple[str, ...] = ()
+    """Whose generators have not ended."""
 
     @property
     def plan(self) -> RunPlan:
@@ -249,6 +253,8 @@ class LiveRun:
             self._so_far.flows_now(),
             self._so_far.hosts_now(),
             self._so_far.incidents(),
+            self._so_far.grace,
+            self._so_far.running_hosts,
         )
 
     def _final_view(self, result: Result) -> RunView:

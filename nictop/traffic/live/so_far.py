@@ -138,6 +138,16 @@ class ResultSoFar:
         """What happened to the chosen NICs since the start."""
         return incidents_so_far(self._log, self.axis)
 
+    @property
+    def grace(self) -> float | None:
+        """Of its generators, in seconds."""
+        return self._log.grace
+
+    @property
+    def running_hosts(self) -> tuple[str, ...]:
+        """Those of generators that have not ended."""
+        return self._log.running_hosts
+
     def flows_now(self) -> tuple[FlowNow, ...]:
         """Of each of the flows that were read last."""
         return tuple(flow.now() for flow in self._flows)

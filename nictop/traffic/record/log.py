@@ -100,6 +100,9 @@ class RunLog:
     typed: RunPlan | None = None
     """foreign_client: what the user was told to type there; `plan` is what the client does in
     fact."""
+    grace: float | None = None
+    """Seconds for which its generators are waited for after the planned ones; None: it is not
+    running."""
     nics: Mapping[str, Link] = field(default_factory=dict)
     """Host of an end → its chosen NIC before the first byte; without those that are not known."""
     losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
@@ -147,6 +150,15 @@ class RunLog:
         longest = max(seconds, default=span)
         is_as_planned = abs(longest - span) <= self.plan.interval
         return span if is_as_planned and self.plan.files is None else longest
+
+    @property
+    def running_hosts(self) -> tuple[str, ...]:
+        """Watched hosts of generators that were started and have not ended."""
+        found: dict[str, None] = {}
+        for end in self.all_ends:
+            if end.ended is None and end.host in self.hosts:
+                found[end.host] = None
+        return tuple(found)
 
     def of(self, group: FlowGroup) -> RunLog:
         """The record of one group alone."""

@@ -47,6 +47,8 @@ class RunTimeouts:
     connection."""
     path: float = 3.0
     """For both hosts to look up the route to each other."""
+    inventory: float = 3.0
+    """For inventories that have read what happened on the hosts, after a failure."""
     stop: float = 3.0
     """For both child processes to end."""
     losses: float = 3.0
@@ -68,6 +70,7 @@ class RunTimeouts:
             grace=factor * self.grace,
             settle=factor * self.settle,
             path=factor * self.path,
+            inventory=factor * self.inventory,
             stop=factor * self.stop,
             losses=factor * self.losses,
             counters=factor * self.counters,

@@ -5,13 +5,16 @@ What was not connected is asked of both hosts: their routes to each other.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from functools import partial
 
+from nictop.errors import NictopError
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.records import TrafficRequest
+from nictop.probe.records import Request, TrafficRequest
 from nictop.traffic.failures import Failure, RunFailed
+from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import FlowGroup, RunLog
@@ -59,6 +62,7 @@ class FailingEnds:
     async def failed(self, reason: Callable[[RunLog], Failure], group: FlowGroup) -> RunFailed:
         """The cause; if no connection was made, with the routes of both hosts to each other."""
         log = self._log.of(group)
+        await read_events(log, self._limits.inventory)
         found = taken_server(log) or reason(log)
         if found.kind in NOT_CONNECTED_KINDS:
             await self._request_paths(group)
@@ -103,6 +107,30 @@ class FailingEnds:
         if other.death:
             return other
         return other if other.failed and not end.failed else end
+
+
+async def read_events(log: RunLog, seconds: float) -> None:
+    """Wait for inventories of the watched ends that have read what happened there: that an address
+    was removed is in no other line."""
+    names = dict.fromkeys((log.plan.client.host, log.plan.server.host))
+    hosts = (log.hosts[name] for name in names if name in log.hosts)
+    waiting = [_read_event(host, seconds) for host in hosts if _has_unread_event(host)]
+    await asyncio.gather(*waiting)
+
+
+def _has_unread_event(host: RunHost) -> bool:
+    snapshot = host.snapshot
+    if snapshot.state != "live" or snapshot.inventory is None:
+        return False
+    return snapshot.inventory_pending or snapshot.unread_event is not None
+
+
+async def _read_event(host: RunHost, seconds: float) -> None:
+    try:
+        await host.session.request(Request(inventory=True))
+    except NictopError:  # it is lost: nothing more is known of it
+        return
+    await host.session.until(lambda: not _has_unread_event(host), seconds)
 
 
 def _has_failed(end: RunEnd) -> bool:

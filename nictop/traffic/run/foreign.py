@@ -16,6 +16,7 @@ from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.run.events import FINAL_COUNTERS, WAITING_FOR_DATA, Stage
+from nictop.traffic.run.failing_ends import read_events
 from nictop.traffic.run.link_loss import link_loss
 from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.payload_watch import PayloadWatch
@@ -68,6 +69,7 @@ class ForeignRun(OneEndRun):
         while client.ended is None:
             line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:
+                await read_events(self._log, self._limits.inventory)
                 raise RunFailed(self._hang(watch, time.monotonic() - started))
             for event in self._log.add_line(line):
                 self._emit(event)

@@ -32,6 +32,7 @@ from nictop.traffic.record.strangers import is_stranger
 from nictop.traffic.results.result import is_same_time
 from nictop.traffic.run.child_processes import replace_server
 from nictop.traffic.run.events import COMMAND, FINAL_COUNTERS, Stage
+from nictop.traffic.run.failing_ends import read_events
 from nictop.traffic.run.link_loss import link_loss
 from nictop.traffic.run.one_end import OneEndRun
 from nictop.traffic.run.payload_watch import PayloadWatch
@@ -209,6 +210,7 @@ class ForeignClientRun(OneEndRun):
         while own.ended is None:
             line = await self._inbox.next(watch.limit(deadline, time.monotonic()))
             if line is None:
+                await read_events(self._log, self._limits.inventory)
                 raise RunFailed(self._hang(time.monotonic() - started))
             for event in self._log.add_line(line):
                 self._emit(event)

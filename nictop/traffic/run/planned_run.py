@@ -36,7 +36,8 @@ class PlannedRun(ABC):
         self._plan, self._emit = given.plan, given.emit
         self._limits, self._identity = given.limits, given.identity
         groups = new_groups(given.plan, given.identity)
-        self._log = RunLog(given.plan, groups, given.hosts, time.time())
+        grace = given.limits.grace
+        self._log = RunLog(given.plan, groups, given.hosts, time.time(), grace=grace)
         self._inbox = TrafficInbox(given.hosts, set(self._ends_of(given.plan)))
         self._counters = CountersAround(self._log, self._inbox, given.limits, given.identity)
 

@@ -170,6 +170,11 @@ class FramedScreen(NictopScreen, Screen[None]):
         selected on Devices."""
         return None
 
+    @property
+    def shows_device(self) -> bool:
+        """The interface that is selected on Devices is to be seen here."""
+        return False
+
     def open_again(self) -> None:
         """Its view is chosen, from another one."""
 

@@ -21,7 +21,15 @@ from nictop.model.devices.overview import (
 )
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance, with_state
-from nictop.probe.records import Address, Line, Link, ManagedDevice, NetworkManager, Profile
+from nictop.probe.records import (
+    Address,
+    Line,
+    Link,
+    ManagedDevice,
+    NetworkManager,
+    Outdated,
+    Profile,
+)
 from nictop.rules import SEVERITIES
 from tests.model.hosts import (
     HELLO,
@@ -191,14 +199,32 @@ def test_the_last_values_of_an_absent_host_are_marked_as_stale(state: str) -> No
     assert row.is_stale and row.age == 12.0
     assert cells(row)["in"].strip() == "–", "nothing flows now, as far as is known"
     assert cells(row)["link"] == "stale"
-    assert row.host_state == ("failed" if state == "failed" else "stale 12.0 s")
+    assert row.host_state == ("failed" if state == "failed" else "stale 12 s")
     assert {column.cell(row)[1] for column in COLUMNS} == {"dim"}
+
+
+@pytest.mark.parametrize("age", [0.4, 59.0, 119.9, 120.0, 7199.0, 7200.0, 172_799.0, 3e7])
+def test_the_state_of_a_stale_host_is_not_cut(age: float) -> None:
+    """``stale 1 min 40 s`` was wider than its column."""
+    row, *_ = rows_of(with_state(LIVE, "lost", "gone"), age=age)
+    state = next(column for column in COLUMNS if column.key == "state")
+    assert len(row.host_state) <= state.width
+    number, unit = row.host_state.split()[1:]
+    sizes = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+    assert 0 <= age - int(number) * sizes[unit] < sizes[unit]
+
+
+def test_a_stale_link_in_doubt_has_no_second_mark() -> None:
+    """``? stale`` was cut to ``? sta…``."""
+    changed = advance(LIVE, Line(outdated=Outdated(200.0, "link")))
+    for row in rows_of(with_state(changed, "lost", "gone"), age=2.0):
+        assert cells(row)["link"] in ("stale", "")
 
 
 def test_a_host_that_sends_nothing_new_is_not_live() -> None:
     """As its own row says: no data for 8 s."""
     rows = overview([HostNow(LIVE, 8.0, is_overdue=True)])
-    assert {row.host_state for row in rows} == {"stale 8.00 s"}
+    assert {row.host_state for row in rows} == {"stale 8 s"}
     assert all(row.rate("rx_bits") is None for row in rows)
     (unread,) = overview([HostNow(with_state(Snapshot.empty("new"), "live", ""), 8.0)])
     assert unread.host_state == "reading"

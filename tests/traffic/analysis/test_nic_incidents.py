@@ -9,6 +9,7 @@ import pytest
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import KernelMessage, LinkChange
 from nictop.traffic.analysis.nic_incidents import ChosenNic, NicIncident, nic_incidents
+from nictop.traffic.hosts.address_readings import AddressReading
 from tests.traffic.machines import machine, nic
 
 BEGIN = 1000.0
@@ -109,13 +110,112 @@ def test_what_rtnetlink_reports_needs_no_message(
     assert found[0].sentence == sentence
 
 
-def test_a_loss_in_the_kernel_log_ends_as_rtnetlink_reports() -> None:
+def test_a_loss_in_the_kernel_log_and_by_rtnetlink_is_one() -> None:
     changes = (change(3.1, carrier=False), change(9.0))
     snapshot = host((BEGIN + 3.0, DOWN))
-    first, second = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=changes)}, 10.0)
-    assert (first.meaning, second.meaning) == ("link_lost", "no_carrier")
-    assert first.sentence.startswith("b ens4 lost its link at second 3, back at second 9 (kernel")
-    assert first.brief == "b ens4 lost its link for 6 s"
+    (lost,) = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=changes)}, 10.0)
+    assert lost.sentence == (
+        f"b ens4 lost its carrier at second 3, back at second 9 (kernel log: {DOWN})"
+    )
+    assert lost.brief == "b ens4 lost its carrier for 6 s"
+
+
+TWICE = (
+    change(2.1, carrier=False),
+    change(3.0),
+    change(6.1, carrier=False),
+    change(7.0),
+)
+
+
+@pytest.mark.parametrize(
+    ("logged", "end"),
+    [
+        ((2.0,), f" (kernel log of the first: {DOWN})"),
+        ((2.0, 6.0), f" (kernel log of the first: {DOWN})"),
+        ((6.0,), ""),
+        ((), ""),
+        ((2.0, 2.3, 2.4), f" (kernel log of the first: {DOWN})"),
+        ((5.0,), ""),
+    ],
+    ids=["first", "both", "second", "none", "repeated", "nearer to the second"],
+)
+def test_a_message_is_cited_once_for_the_nearest_loss(logged: tuple[float, ...], end: str) -> None:
+    snapshot = host(*((BEGIN + second, DOWN) for second in logged))
+    (lost,) = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=TWICE)}, 10.0)
+    assert lost.sentence == (
+        f"b ens4 lost its carrier 2 times, first at second 2, back at second 7{end}"
+    )
+
+
+def test_a_link_that_is_set_up_again_has_lost_nothing_more() -> None:
+    changes = (change(3.0, flags=DOWN_FLAGS), change(5.0, carrier=False), change(8.0))
+    snapshot = host((BEGIN + 3.2, DOWN))
+    (lost,) = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=changes)}, 10.0)
+    assert lost.sentence == (
+        f"b ens4 was set down at second 3, back at second 8 (kernel log: {DOWN})"
+    )
+
+
+def test_a_loss_that_only_the_kernel_log_has_is_told() -> None:
+    changes = (change(3.1, carrier=False), change(4.0))
+    snapshot = host((BEGIN + 8.0, DOWN))
+    found = nic_incidents({"b": snapshot}, {"b": replace(NIC, changes=changes)}, 10.0)
+    assert [(one.meaning, one.text) for one in found] == [("no_carrier", ""), ("link_lost", DOWN)]
+
+
+ADDRESS = "192.0.2.1"
+
+
+def reading(second: float, *links: int, since: float | None = None) -> AddressReading:
+    began = None if since is None else BEGIN + since
+    return AddressReading(BEGIN + second, began, {ADDRESS: links} if links else {})
+
+
+@pytest.mark.parametrize(
+    ("readings", "sentence"),
+    [
+        ((reading(-5, 4), reading(6)), "b ens4 lost its address 192.0.2.1 by second 6"),
+        (
+            (reading(-5, 4), reading(6, since=3)),
+            "b ens4 lost its address 192.0.2.1 between second 3 and 6",
+        ),
+        (
+            (reading(-5, 4), reading(6, since=5.9)),
+            "b ens4 lost its address 192.0.2.1 at second 6",
+        ),
+        (
+            (reading(-5, 4), reading(6, 1, since=5.9)),
+            "b ens4 lost its address 192.0.2.1 to lo at second 6",
+        ),
+        (
+            (reading(-5, 4), reading(4, since=4), reading(8, 4)),
+            "b ens4 lost its address 192.0.2.1 at second 4, back by second 8",
+        ),
+    ],
+)
+def test_an_address_that_is_gone_is_named(
+    readings: tuple[AddressReading, ...], sentence: str
+) -> None:
+    chosen = replace(NIC, address=ADDRESS, addresses=readings)
+    (lost,) = nic_incidents({"b": host()}, {"b": chosen}, 10.0)
+    assert lost.sentence == sentence
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        (reading(-5, 4), reading(5, 4, 1)),
+        (reading(-5), reading(5)),
+        (reading(-5, 4), reading(-3)),
+        (reading(-5, 4), reading(11)),
+        (),
+    ],
+    ids=["also on another NIC", "not there before", "before the run", "after it", "not read"],
+)
+def test_no_other_address_is_lost(readings: tuple[AddressReading, ...]) -> None:
+    chosen = replace(NIC, address=ADDRESS, addresses=readings)
+    assert nic_incidents({"b": host()}, {"b": chosen}, 10.0) == ()
 
 
 def test_changes_of_other_times_and_links_do_not_count() -> None:

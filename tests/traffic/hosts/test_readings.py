@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import replace
 
 import pytest
 
+from nictop.model.snapshot import State
 from nictop.probe.records import Line, Trouble
+from nictop.traffic.failures import RunFailed
+from nictop.traffic.hosts.host import RunHost
+from nictop.traffic.hosts.inbox import TrafficInbox
 from nictop.traffic.hosts.readings import wait_for_platforms, wait_for_readings
 from nictop.wire.source import SourceState
 from tests.model.hosts import HELLO, counters, inventory, link_counters
@@ -68,3 +73,27 @@ async def test_a_wait_that_ended_without_the_inventory_says_what_is_missing(
     one.process(Line(trouble=Trouble(102.0, "the inventory was stopped: no progress", "inventory")))
     missing = await wait_for_platforms((one,), lambda _: None)
     assert missing.endswith("not complete after 0 s (the inventory was stopped: no progress)")
+
+
+@pytest.mark.parametrize("state", ["lost", "failed"])
+async def test_a_test_of_a_host_that_is_lost_already_ends_at_once(state: State) -> None:
+    """It waited for an answer until its time limit, and said that it was testing."""
+    one = RunHost(session_of(ScriptedSource("vm1")))
+    for item in (SourceState("live"), Line(hello=HELLO), Line(inventory=inventory()), COUNTED):
+        one.session.process(item)
+    one.session.process(SourceState(state, "connection to vm1 lost"))
+    inbox = TrafficInbox({"vm1": one}, {"vm1"})
+    inbox.open()
+    with pytest.raises(RunFailed) as raised:
+        await inbox.next(time.monotonic() + 60.0)
+    assert raised.value.failure.sentence == "vm1: connection to vm1 lost"
+    inbox.close()
+
+
+async def test_an_observer_that_is_lost_ends_no_test() -> None:
+    one = RunHost(session_of(ScriptedSource("vm1")))
+    one.session.process(SourceState("lost", "connection to vm1 lost"))
+    inbox = TrafficInbox({"vm1": one}, ())
+    inbox.open()
+    assert await inbox.next(time.monotonic()) is None
+    inbox.close()

@@ -30,7 +30,7 @@ from nictop.traffic.record.log import SocketSample, new_groups
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.events import RunBegan, RunFinished, Stage
-from nictop.tui.screens.traffic.status import goodput_text
+from nictop.tui.screens.traffic.status import goodput_text, late_text
 from nictop.tui.widgets.traffic.legend import direction_text
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.pictures import altered, busy, flow, run_view, steady
@@ -753,3 +753,17 @@ def test_what_is_said_to_be_saved_is_saved_if_the_run_is_stopped_then(direction:
         told.append(live.view(0.6).has_figures)
         assert is_saved(live, 0.6) == told[-1], (side, one)
     assert told == sorted(told) and told[-1] and not told[-3]
+
+
+def test_generators_that_do_not_end_are_named_with_the_longest_time_of_waiting() -> None:
+    run = Watched(PLAN)
+    run.log.grace = 10.0
+    run.report("server", Interval(0.0, 0.5, 1e9, False))
+    assert late_text(run.view(4.5), "Enter") == ""
+    told = "2 s are over; waiting for iperf3 on b and a to end: 6 s, at most 10 s (Enter: stop)"
+    assert late_text(run.view(8.0), "Enter") == told
+    run.log.ends["client"].ended = AXIS_START + 8.0
+    told = "2 s are over; waiting for iperf3 on b to end: 7 s, at most 10 s (Enter: stop)"
+    assert late_text(run.view(9.5), "Enter") == told
+    run.log.grace = None
+    assert late_text(run.view(9.5), "Enter").endswith("to end: 7 s (Enter: stop)")

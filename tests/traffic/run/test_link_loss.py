@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from nictop.cli.traffic.progress import ProgressLines
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import Line, LinkChange
+from nictop.probe.records import KernelMessage, Line, LinkChange, Outdated, Unreadable
+from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.record.log import SocketSample
+from nictop.traffic.run.events import RunBegan
 from nictop.traffic.run.failure_cause import timeout_failure
 from nictop.traffic.run.link_loss import link_loss, with_early_loss
+from tests.model.hosts import inventory
 from tests.traffic.machines import machine, nic
 from tests.traffic.plans import PLAN
 from tests.traffic.watched import AXIS_START, Watched
@@ -43,6 +50,63 @@ def test_a_loss_before_the_first_byte_is_named() -> None:
     log = run_with(*BACK).log
     assert with_early_loss(log, NO_ANSWER).sentence == f"{NO_ANSWER.sentence}; {NAMED}"
     assert link_loss(log) == "", "the link is up again: it need not be the cause"
+
+
+def with_addresses(run: Watched, second: float, *addresses: str) -> None:
+    """An inventory of the host of the client, so many seconds after the path test."""
+    link = nic(PLAN.client.ifindex or 0, "ens4", *addresses)
+    read = inventory(time=TESTED + second, links=(link,))
+    run.log.hosts["a"].session.process(Line(inventory=read))
+
+
+def test_a_link_and_an_address_that_are_lost_are_named_in_order_of_time() -> None:
+    run = Watched(PLAN)
+    run.log.tested = TESTED
+    with_addresses(run, -3.0, PLAN.client.address)
+    run.report("server", Interval(0.0, 0.5, 1e9, False))
+    run.log.hosts["a"].session.process(Line(link_change=change(33.0, carrier=False)))
+    assert link_loss(run.log) == "a ens4 lost its carrier at second 3"
+    run.log.hosts["a"].session.process(Line(outdated=Outdated(TESTED + 35.0, "address")))
+    with_addresses(run, 38.0)
+    found = timeout_failure(run.log, 1e6, 30.0, is_deadline=False)
+    assert found.sentence == (
+        "no more data between a and b: a ens4 lost its carrier at second 3; a ens4 lost its "
+        "address 192.0.2.1 between second 5 and 8"
+    )
+    assert [one.meaning for one in run.view(9.0).incidents] == ["no_carrier", "address_lost"]
+
+
+def test_a_loss_is_told_once_also_if_its_message_is_read_later() -> None:
+    run = Watched(PLAN)
+    run.report("server", Interval(0.0, 0.5, 1e9, False))
+    session = run.log.hosts["a"].session
+    link = nic(4, "ens4", device="0000:01:00.0", pci_address="0000:01:00.0")
+    session.process(Line(inventory=inventory(time=TESTED, links=(link,))))
+    session.process(Line(link_change=change(33.0, carrier=False)))
+    progress = ProgressLines(Experiment("x", (ExperimentStep(PLAN, ""),)))
+    list(progress.lines(RunBegan(run.log)))
+    sample = SocketSample("a", None, (), "client")
+    told = "a ens4 lost its carrier at second 3"
+    assert list(progress.lines(sample)) == [f"  {told}"]
+    text = "ixgbe 0000:01:00.0 ens4: NIC Link is Down"
+    read = inventory(time=TESTED + 34.0, links=(link,))
+    logged = (KernelMessage(TESTED + 32.9, 3, text),)
+    session.process(Line(inventory=replace(read, messages=logged)))
+    (lost,) = run.view(5.0).incidents
+    assert lost.sentence == f"{told} (kernel log: {text})"
+    assert list(progress.lines(sample)) == []
+
+
+def test_addresses_that_could_not_be_read_are_not_lost() -> None:
+    run = Watched(PLAN)
+    run.log.tested = TESTED
+    with_addresses(run, -3.0, PLAN.client.address)
+    run.report("server", Interval(0.0, 0.5, 1e9, False))
+    link = nic(PLAN.client.ifindex or 0, "ens4")
+    read = inventory(time=TESTED + 38.0, links=(link,))
+    read = replace(read, unreadable={"addresses": Unreadable("failed", "EIO")})
+    run.log.hosts["a"].session.process(Line(inventory=read))
+    assert link_loss(run.log) == ""
 
 
 def test_a_link_that_does_not_come_back_is_the_cause() -> None:

@@ -411,3 +411,20 @@ def test_names_of_files_are_harmless(host: str) -> None:
     assert name.startswith("nictop-") and name.endswith(".nictop")
     assert "/" not in name and name.isascii() and name.isprintable() and len(name) < 100
     assert file_name((host, "other"), 1.7e9, "html").startswith("nictop-2-hosts-")
+
+
+async def test_a_recording_that_ends_while_its_menu_is_open_is_not_begun_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The entry that stops it began another one."""
+    is_running = [True]
+    async with live_screen(NARROW) as screen:
+        recording = type(screen.nictop.recording)
+        monkeypatch.setattr(recording, "running", property(lambda _: is_running[0]))
+        await screen.press("r")
+        assert any("Stop recording" in row for row in screen.drawn())
+        is_running[0] = False
+        screen.nictop.hosts.changed.publish()
+        await wait_until(
+            screen, lambda: any("Stop recording  not any more" in row for row in screen.drawn())
+        )

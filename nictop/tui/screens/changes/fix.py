@@ -76,7 +76,7 @@ class FixScreen(HostDialog):
 
     @property
     def dialog_title(self) -> str:
-        return f"{self._job.host}: {self._job.title}"
+        return self._job.heading
 
     @property
     def key_hints(self) -> str:
@@ -88,7 +88,8 @@ class FixScreen(HostDialog):
 
     @property
     def value_hosts(self) -> Sequence[str]:
-        return (self._job.host,)
+        names = (self._job.host, self._job.fix.peer)
+        return tuple(name for name in dict.fromkeys(names) if name)
 
     def on_mount(self) -> None:
         self.subscribe(self.nictop.diagnosis.changed, self.draw)

@@ -92,7 +92,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         if shown is None:
             return ""
         job, _ = shown
-        return f"{job.host}: {job.title}"
+        return job.heading
 
     @property
     def closes_by_click(self) -> bool:

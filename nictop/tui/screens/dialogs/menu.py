@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from inspect import isawaitable
 from typing import ClassVar
 
@@ -20,8 +21,9 @@ from textual.containers import Vertical
 
 from nictop.model.facts import fit, width
 from nictop.model.text.terminal import fit_middle
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.tui.keys import MENU_KEYS, MENU_LIST_KEYS
+from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.dialog_frame import FRAME_CELLS, PopUp, box_title
 from nictop.tui.widgets.base.line_widget import SpanLine
@@ -29,6 +31,8 @@ from nictop.tui.widgets.base.line_widget import SpanLine
 CHECKED, UNCHECKED = "on  ", "off "
 """No brackets: those are buttons."""
 MIN_MENU_CELLS = 24
+NO_MORE = "not any more"
+"""Of an entry that there was when the menu was opened."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +122,8 @@ class MenuScreen(PopUp["str | None"]):
     def __init__(self, title: str, entries: Sequence[MenuEntry]) -> None:
         super().__init__()
         self._title, self._entries = title, tuple(entries)
+        self._least_cells = MIN_MENU_CELLS
+        """Of its title and its keys."""
 
     def compose(self) -> ComposeResult:
         with Vertical(id="menu", classes="dialog"):
@@ -131,19 +137,20 @@ class MenuScreen(PopUp["str | None"]):
         cells = self.app.size.width
         box.border_title = box_title(self._title, cells, self.glyphs)
         box.border_subtitle = self.frame_keys(keys)
-        box.styles.width = FRAME_CELLS + max(
-            MIN_MENU_CELLS, width(self._title), width(keys), entries.cells
-        )
+        self._least_cells = max(MIN_MENU_CELLS, width(self._title), width(keys))
+        box.styles.width = FRAME_CELLS + max(self._least_cells, entries.cells)
         entries.take_rows(max(1, len(self._entries)))
         entries.set_keys([str(index) for index in range(len(self._entries))])
         entries.redraw()
         entries.focus()
 
     def show_entries(self, entries: Sequence[MenuEntry]) -> None:
-        """The same entries, of which others can be chosen now."""
+        """The same entries, of which others can be chosen now, and why not."""
         self._entries = tuple(entries)
         shown = self.query_one(MenuList)
         shown.entries = self._entries
+        needed = FRAME_CELLS + max(self._least_cells, shown.cells)
+        self.query_one("#menu", Vertical).styles.width = needed
         shown.redraw()
 
     def draw_resized(self) -> None:
@@ -184,3 +191,26 @@ class MenuScreen(PopUp["str | None"]):
         work = action()
         if isawaitable(work):
             self.app.run_worker(work, name="menu", group="menu")
+
+
+class FollowingMenu(MenuScreen, NictopScreen):
+    """A menu that follows the test and the hosts: `entries` makes those of now. An entry that there
+    is not any more is disabled; what is new is in the next menu."""
+
+    def __init__(self, title: str, entries: Callable[[], Sequence[MenuEntry]]) -> None:
+        self._entries_now = entries
+        super().__init__(title, entries())
+
+    def on_mount(self) -> None:
+        for signal in (self.nictop.traffic.changed, self.nictop.hosts.changed):
+            self.subscribe(signal, self._follow)
+
+    def _follow(self) -> None:
+        if not self.query(MenuList):
+            return  # not drawn yet
+        now = {entry.label: entry for entry in self._entries_now()}
+        gone = partial(replace, enabled=False, why_not=NO_MORE)
+        entries = [now.get(entry.label, gone(entry)) for entry in self._entries]
+        states = [(entry.enabled, entry.why_not) for entry in entries]
+        if states != [(entry.enabled, entry.why_not) for entry in self._entries]:
+            self.show_entries(entries)

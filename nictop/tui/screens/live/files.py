@@ -19,7 +19,7 @@ from nictop.model.text import units
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.tui.screens.dialogs.line_entry import LineEntry
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry
 
 if TYPE_CHECKING:
     from nictop.hosts.observe import Answer
@@ -50,18 +50,23 @@ def file_name(hosts: Sequence[str], wall: float, ending: str) -> str:
 
 def open_record_menu(screen: NictopScreen) -> None:
     """What can be written to a file now."""
+    recent = screen.opener.nictop.recent
+    save = "" if recent is None else f"Save the last {recent_text(recent)}…"
+    screen.app.push_screen(FollowingMenu("Record", partial(_record_entries, screen, save)))
+
+
+def _record_entries(screen: NictopScreen, save_label: str) -> Sequence[MenuEntry]:
     nictop = screen.opener.nictop
     label = "Stop recording" if nictop.recording.running else "Start recording…"
     why_not = "" if nictop.replay is None else nictop.replay.refusal
     toggle = partial(toggle_recording, screen)
     entries = [MenuEntry(label, toggle, enabled=not why_not, why_not=why_not)]
     if nictop.recent is not None:
-        text = f"Save the last {recent_text(nictop.recent)}…"
         trouble = nictop.recent.trouble
         save = partial(ask_recent_file, screen)
-        entries.append(MenuEntry(text, save, enabled=not trouble, why_not=trouble))
+        entries.append(MenuEntry(save_label, save, enabled=not trouble, why_not=trouble))
     entries.append(MenuEntry("Write report…", partial(ask_report, screen)))
-    screen.app.push_screen(MenuScreen("Record", entries))
+    return entries
 
 
 def recent_text(recent: RecentPast) -> str:

@@ -30,7 +30,7 @@ from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
 from nictop.tui.keys import HOSTS_KEYS
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry
 from nictop.tui.screens.frame import FramedScreen, MeasuredSubject
 from nictop.tui.screens.traffic.path_test import PathTestScreen
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -343,6 +343,14 @@ class HostsScreen(FramedScreen):
             return
         host = self.query_one(HostTable).chosen
         name = host.name if host is not None else ""
+        entries = partial(self._edit_entries, name, self._row, self._guest)
+        self.app.push_screen(FollowingMenu("Hosts", entries))
+
+    def _edit_entries(
+        self, name: str, row: NicRow | None, guest: GuestRow | None
+    ) -> Sequence[MenuEntry]:
+        """`name`: of the chosen host; `row` and `guest`: the chosen interface, or NIC of a
+        guest."""
         entries = [
             MenuEntry("Add host…", self._add_host),
             MenuEntry(f"Reconnect {name}", self._reconnect_host),
@@ -352,16 +360,21 @@ class HostsScreen(FramedScreen):
                 enabled=self.nictop.hosts.several,
                 why_not="The last host stays: add another one first",
             ),
-            *self._guest_entries(name),
+            *self._guest_entries(name, guest),
         ]
-        row = self._row
-        if row is not None and row.link is not None:
+        if row is not None and self._has_link(row.end):
+            assert row.link is not None
             words = "Set up" if self.nictop.changes.allowed(row.end.host) else "Show set-up of"
-            entries.append(MenuEntry(f"{words} {row.end.host} {row.link.name}…", self._set_up))
+            label = f"{words} {row.end.host} {row.link.name}…"
+            entries.append(MenuEntry(label, partial(self._set_up, row.end)))
             entries += self._path_entries(row.end)
-        self.app.push_screen(MenuScreen("Hosts", entries))
+        return entries
 
-    def _guest_entries(self, name: str) -> Iterator[MenuEntry]:
+    def _has_link(self, end: End) -> bool:
+        session = self.nictop.hosts.by_name.get(end.host)
+        return session is not None and end.ifindex in session.snapshot.links
+
+    def _guest_entries(self, name: str, guest: GuestRow | None) -> Iterator[MenuEntry]:
         """Of the guests of the chosen host, whose name is given, and of the chosen guest."""
         guests = running_guests(self._guests_of_chosen())
         if guests:
@@ -371,7 +384,6 @@ class HostsScreen(FramedScreen):
         if asked:
             label = f"Ask {count_noun(len(asked), 'guest agent')} of {name}"
             yield MenuEntry(label, self._ask_agents)
-        guest = self._guest
         if guest is None:
             return
         yield self._measure_entry(guest)
@@ -409,10 +421,8 @@ class HostsScreen(FramedScreen):
     def _test_path(self, pair: EndpointPair) -> None:
         self.app.push_screen(PathTestScreen(pair))
 
-    def _set_up(self) -> None:
-        row = self._row
-        if row is not None:
-            self.opener.open_set_up(row.end.host, row.end.ifindex)
+    def _set_up(self, end: End) -> None:
+        self.opener.open_set_up(end.host, end.ifindex)
 
     def _measure_entry(self, guest: GuestRow) -> MenuEntry:
         label = f"Measure what {guest.text} sends and receives ({self.key_label('measure')})"

@@ -33,7 +33,7 @@ from nictop.probe.records import Link, Request
 from nictop.rules import Finding, Fix
 from nictop.rules.wording import is_checked
 from nictop.tui.keys import LIVE_KEYS
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry, MenuScreen
 from nictop.tui.screens.frame import MARK_TITLE, PAUSE_ACTIONS, MeasuredSubject
 from nictop.tui.screens.live.bodies import (
     BODY_ACTIONS,
@@ -288,6 +288,10 @@ class LiveScreen(LiveDrawing):
         return None if shown is None else MeasuredSubject(*shown)
 
     @property
+    def shows_device(self) -> bool:
+        return self.tab != "findings"
+
+    @property
     def measurable_links(self) -> Sequence[Link]:
         """What a measurement may be of: the selected interface, or that of the selected device;
         several: it is not known which one is meant."""
@@ -420,7 +424,8 @@ class LiveScreen(LiveDrawing):
             case FindingsBody.name:
                 self.app.push_screen(MenuScreen("View options: Findings", self._finding_options()))
             case _:
-                self.app.push_screen(MenuScreen("View options: Devices", self._device_options()))
+                options = self._device_options
+                self.app.push_screen(FollowingMenu("View options: Devices", options))
 
     def toggle_virtual(self) -> None:
         table = self.query_one(DeviceTable)
@@ -481,11 +486,16 @@ class LiveScreen(LiveDrawing):
         )
 
     def _device_options(self) -> Sequence[MenuEntry]:
-        """What asks a host for something is disabled in a recording."""
+        """What asks a host for something is disabled in a recording, and while the host is
+        lost."""
         table = self.query_one(DeviceTable)
         replay = self.nictop.replay
-        is_live, why_not = replay is None, "" if replay is None else replay.refusal
-        live_entry = partial(MenuEntry, enabled=is_live, why_not=why_not)
+        state = self.nictop.hosts.session.snapshot.state
+        is_lost = state in ("lost", "failed")
+        why_not = f"{clean(self.nictop.hosts.chosen)} is not connected" if is_lost else ""
+        if replay is not None:
+            why_not = replay.refusal
+        live_entry = partial(MenuEntry, enabled=not why_not, why_not=why_not)
         row, snapshot = table.chosen, self.nictop.display.snapshot(self.nictop.hosts.session)
         is_placed = row is not None and has_place(row, snapshot)
         return (

@@ -32,6 +32,7 @@ from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.validation import unused_value_text, validate_request
 from nictop.tui.keys import FORM_DIALOG_KEYS
 from nictop.tui.screens.dialogs.dialog import CHROME_ROWS
+from nictop.tui.screens.dialogs.host_dialog import StartDialog
 from nictop.tui.screens.dialogs.leave import ConfirmDialog
 from nictop.tui.screens.dialogs.line_entry import LineEntry
 from nictop.tui.screens.traffic.run import RunScreen
@@ -60,19 +61,21 @@ class CommandForm(Form):
     label_cells, value_cells = 10, 14
 
 
-class CommandEntry(LineEntry):
+class CommandEntry(LineEntry, StartDialog):
     """The line, and the options below it. `kept`: what was typed for the last command."""
 
     BINDINGS: ClassVar[list[BindingType]] = FORM_DIALOG_KEYS
 
     def __init__(
         self,
-        title: str,
+        host: str,
         fields: Sequence[Field],
         kept: Mapping[str, str],
         take: Callable[[str], Awaitable[str]],
     ) -> None:
+        title = f"Measure a command on {clean(host)}"
         super().__init__(title, HOW, kept.get(COMMAND, ""), take, button="Next", label="Command:")
+        self.start_host = host
         self.form = CommandForm(fields, id="command-form")
         self.form.fill(kept)
         self.problems: Mapping[str, str] = {}
@@ -141,8 +144,7 @@ def ask_command(screen: NictopScreen, host: str, arguments: Mapping[str, str]) -
         for request in requests:
             _ask_to_run(screen, request, arguments)
 
-    title = f"Measure a command on {clean(host)}"
-    entry = CommandEntry(title, fields, nictop.traffic.command_values, take)
+    entry = CommandEntry(host, fields, nictop.traffic.command_values, take)
     screen.app.push_screen(entry, closed)
 
 

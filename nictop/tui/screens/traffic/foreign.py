@@ -27,8 +27,7 @@ from nictop.traffic.plan.command_line import command_line
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.plan.validation import validate_request
 from nictop.tui.keys import FORM_DIALOG_KEYS
-from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.host_dialog import StartDialog
 from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.form import Field, Form
@@ -59,8 +58,12 @@ class ForeignForm(Form):
     def __init__(self, fields: Sequence[Field], generator: str, *, id: str) -> None:
         super().__init__(fields, id=id)
         self._generator = generator
+        self.is_submitted = False
+        """Start was pressed: an address that is half typed is a mistake."""
 
     def _beside(self, field: Field) -> tuple[str, str]:
+        if field.name == "address" and field is self.chosen and not self.is_submitted:
+            return field.example, "dim"  # it is being typed
         if field.name == "role" and field.name not in self.problems:
             return self._role_text(), "dim"
         return super()._beside(field)
@@ -71,7 +74,7 @@ class ForeignForm(Form):
         return SERVER_COMMANDS.get(self._generator, f"iperf3 -s -p {self.words['port'].strip()}")
 
 
-class ForeignScreen(NictopScreen, Dialog[None]):
+class ForeignScreen(StartDialog):
     """`options`: texts of the form of the test; `arguments`: name of a host → what is typed for it
     on the command line."""
 
@@ -82,6 +85,7 @@ class ForeignScreen(NictopScreen, Dialog[None]):
     def __init__(self, host: str, options: Mapping[str, str], arguments: Mapping[str, str]) -> None:
         super().__init__()
         self._host, self._words, self._arguments = host, options, arguments
+        self.start_host = host
         self._fields: Sequence[Field] = ()
         self._is_submitted = False
         """Start was pressed: a missing address is a mistake."""
@@ -127,6 +131,7 @@ class ForeignScreen(NictopScreen, Dialog[None]):
     def draw(self) -> None:
         form = self.query_one(ForeignForm)
         _, problems, _ = self._request()
+        form.is_submitted = self._is_submitted
         form.show(problems)
         form.take_rows(len(form.shown))
         super().draw()

@@ -47,7 +47,7 @@ from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.plan.request import BUILTIN_TESTS
 from nictop.tui.filter_help import PATH_FILTER, FilterRows
 from nictop.tui.keys import TRAFFIC_KEYS, shown_key
-from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.traffic.choice import Choice, RunTools, start_text
 from nictop.tui.widgets.base.filter_line import FilterLine
@@ -135,8 +135,12 @@ class TrafficScreen(FramedScreen):
         self._choice = Choice()
         self._form_error = ""
         """Why it was not started."""
-        self._menu: MenuScreen | None = None
-        """The one that was opened last."""
+        self._chosen: PairRow | None = None
+        """The last pair that was chosen."""
+        self._gone: PairRow | None = None
+        """It was chosen when it went."""
+        self._is_gone_told = False
+        """Start was pressed since."""
         try:
             self._configuration = read_configuration(configuration_path(os.environ))
         except NictopError:
@@ -205,7 +209,9 @@ class TrafficScreen(FramedScreen):
         table = self.query_one(PairTable)
         words = self.query_one(FilterLine).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
-        table.show(rows, self._why_empty(bool(words)))
+        hidden = [row for row in self._rows if row not in rows]
+        table.show(rows, self._why_empty(bool(words)), hidden)
+        self._follow_chosen(table.chosen)
         title = "Traffic test"
         if self._rows:
             number = count_noun(len(self._rows), "path")
@@ -215,6 +221,44 @@ class TrafficScreen(FramedScreen):
             table.border_title = title
         self._divide(len(rows))
         self._check()
+
+    def _follow_chosen(self, chosen: PairRow | None) -> None:
+        """Note a chosen pair that is gone, until it comes back or the user chooses another one."""
+        keys = {row.key for row in self._rows}
+        if self._gone is not None and self._gone.key in keys:
+            self._gone = None
+        if self._rows and self._chosen is not None and self._chosen.key not in keys:
+            self._gone, self._is_gone_told = self._chosen, False
+            self._chosen = None
+        if chosen is not None:
+            self._chosen = chosen
+
+    def _gone_text(self) -> str:
+        """``vm1:ens224 ↔ vm2:ens224 is gone (vm1 has no ens224 any more); chosen now: vm1:ens256 ↔
+        vm2:ens256``; "": it is there."""
+        gone, chosen = self._gone, self.query_one(PairTable).chosen
+        if gone is None or not self._rows:
+            return ""
+        instead = "choose a path" if chosen is None else f"chosen now: {clean(chosen.path)}"
+        reason = self._why_gone(gone)
+        return f"{clean(gone.path)} is gone{f' ({reason})' if reason else ''}; {instead}"
+
+    def _why_gone(self, gone: PairRow) -> str:
+        """What is known of its ends; "": they are there."""
+        pair, reasons = gone.pair, list[str]()
+        for end, nic in ((pair.client, gone.client_nic), (pair.server, gone.server_nic)):
+            session = self.nictop.hosts.by_name.get(end.host)
+            if session is None:
+                reasons.append(f"{clean(end.host)} is not watched any more")
+                continue
+            link = session.snapshot.links.get(end.ifindex or 0)
+            address = end.address.partition("%")[0]
+            if link is None:
+                reasons.append(f"{clean(end.host)} has no {clean(nic)} any more")
+            elif address not in [own.address for own in link.addresses]:
+                place = f"{clean(end.host)} {clean(link.name)}"
+                reasons.append(f"{place} has no {clean(address)} any more")
+        return ", ".join(reasons)
 
     def _divide(self, rows: int) -> None:
         table = self.query_one(PairTable)
@@ -330,6 +374,9 @@ class TrafficScreen(FramedScreen):
         """(text, style) about the chosen pair and what is wrong beyond the fields."""
         row, words = self.query_one(PairTable).chosen, self.query_one(RunForm).words
         yield self._form_error, "bad"
+        gone = self._gone_text()
+        if gone not in self._form_error:
+            yield gone, "warn"
         for text in self._outdated_ends(row):
             yield text, "warn"
         for complaint in self._choice.complaints:
@@ -359,6 +406,9 @@ class TrafficScreen(FramedScreen):
         self._draw()
 
     def on_pair_table_chosen(self) -> None:
+        table = self.query_one(PairTable)
+        if table.key is not None and table.chosen is not None:  # the user has chosen it
+            self._gone, self._chosen = None, table.chosen
         self._form_error = ""
         self._check()
 
@@ -370,8 +420,18 @@ class TrafficScreen(FramedScreen):
 
     def action_start(self) -> None:
         """If something is wrong, show that and start nothing."""
+        gone = self._gone_text()
         if self.query_one(PairTable).chosen is not None:
+            if gone and not self._is_gone_told:
+                self._is_gone_told = True
+                self._form_error = f"Not started: {gone}. Start again uses it."
+                self._draw_facts()
+                return
             self._begin(self._choice)
+            return
+        if gone:
+            self._form_error = f"Not started: {gone}"
+            self._draw_facts()
             return
         key = self.key_label("pane")
         self._form_error = f"Not started: {self._why_no_path()} ({key}: to the button Self-test)"
@@ -425,16 +485,13 @@ class TrafficScreen(FramedScreen):
         self.set_focus(self.query_one(RunForm))
 
     def action_options(self) -> None:
-        self._menu = MenuScreen("Traffic", self._menu_entries())
-        self.app.push_screen(self._menu)
+        self.app.push_screen(FollowingMenu("Traffic", self._menu_entries))
 
     def _follow_test(self) -> None:
-        """A test has ended, or begun: what the form and its menu say of it."""
+        """A test has ended, or begun: what the form says of it."""
         if self._form_error == RUNNING_ALREADY and not self.nictop.traffic.running:
             self._form_error = ""
             self._check()
-        if self._menu is not None and self.app.screen is self._menu and self._menu.is_mounted:
-            self._menu.show_entries(self._menu_entries())
 
     def _menu_entries(self) -> Sequence[MenuEntry]:
         why_not = ""

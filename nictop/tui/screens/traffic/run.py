@@ -193,7 +193,7 @@ class RunScreen(RunPage):
         run_view = self.run_view()
         doing = traffic.sentence
         if not doing and run_view is not None:
-            doing = late_text(run_view)
+            doing = late_text(run_view, shown_key(self.app, "open"))
         if traffic.running and doing:
             sentences.append(("now", doing))
         if traffic.running:

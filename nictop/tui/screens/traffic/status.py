@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from nictop.model.text import units
@@ -122,12 +123,22 @@ def time_text(run_view: RunView) -> str:
     return f"{min(int(run_view.seconds), planned)} of {planned} s"
 
 
-def late_text(run_view: RunView) -> str:
-    """``10 s are over; waiting for iperf3 to end, 31 s``; "" as for `_late_stage`."""
+def late_text(run_view: RunView, stop_key: str) -> str:
+    """``10 s are over; waiting for iperf3 on vm2 to end: 12 s, at most 20 s (Enter: stop)``; "" as
+    for `_late_stage`. `stop_key`: label of the key that stops the test."""
     doing, planned = _late_stage(run_view), run_view.plan.span
     if not doing:
         return ""
-    return f"{planned} s are over; {doing}, {int(run_view.seconds - planned)} s"
+    waited = int(run_view.seconds - planned)
+    if doing == FINAL_COUNTERS:
+        return f"{planned} s are over; {doing}, {waited} s"
+    hosts = " and ".join(map(clean, run_view.running_hosts))
+    if hosts:
+        doing = doing.replace(" to end", f" on {hosts} to end")
+    text = f"{planned} s are over; {doing}: {waited} s"
+    if run_view.grace is not None and waited <= run_view.grace:
+        text += f", at most {math.ceil(run_view.grace)} s"
+    return f"{text} ({stop_key}: stop)"
 
 
 def _late_stage(run_view: RunView) -> str:

@@ -245,6 +245,13 @@ class ConnectionList(SortableTable[ConnectionRow]):
         self.show(self._all, self._empty)
 
 
+def _why_unread(snapshot: Snapshot) -> str:
+    """``vm1 is not connected``; "": a reading may come."""
+    if snapshot.state != "live":
+        return f"{clean(snapshot.host)} is not connected"
+    return f"{clean(snapshot.host)} sends no data" if snapshot.silence is not None else ""
+
+
 class ConnectionsView(WhileOpen, Container):
     """Summary, table, filter and details."""
 
@@ -256,6 +263,8 @@ class ConnectionsView(WhileOpen, Container):
         self._link: Link | None = None
         self._why_no_link = ""
         self._is_recording = False
+        self._why_unread = ""
+        """Why no reading will come now."""
 
     def compose(self) -> ComposeResult:
         yield UserLines(id="connection-users")
@@ -271,6 +280,7 @@ class ConnectionsView(WhileOpen, Container):
         if not _is_same_link(link, self._link):
             self.query_one(ConnectionList).begin(None)
         self._link, self._is_recording = link, is_recording
+        self._why_unread = _why_unread(snapshot)
         self._why_no_link = no_link_text(snapshot, self.key_label)
         drawn_from = (snapshot.connections, snapshot.links)
         is_drawn = all(map(is_, drawn_from, self._drawn_from))
@@ -302,6 +312,8 @@ class ConnectionsView(WhileOpen, Container):
             return self._why_no_link
         if self._table is None and self._is_recording:
             return not_recorded_text(self.key_label)
+        if self._table is None and self._why_unread:
+            return f"Connections not read: {self._why_unread}"
         if self._table is None:
             return "Reading connections…"
         if self._table.rows:

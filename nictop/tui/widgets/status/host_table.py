@@ -142,11 +142,12 @@ def _drops(row: HostRow) -> Cell:
 
 def _findings(row: HostRow) -> Cell:
     """``✖1 ▲4``: the number of each severity; of info only where there is nothing worse. ``▲4?``
-    after an event that no inventory has read, and of findings that were not checked again."""
+    after an event that no inventory has read, of findings that were not checked again, and of a
+    host that is not read now."""
     if row.findings is None:
         return units.UNKNOWN, "dim"
     text, tone = _counts(row)
-    if row.host.snapshot.unread_event is not None:
+    if row.host.snapshot.unread_event is not None or not row.is_read:
         return f"{text.replace(UNKNOWN_MARK, '')}{UNKNOWN_MARK}", "dim"
     return text, tone
 

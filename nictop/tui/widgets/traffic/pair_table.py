@@ -128,6 +128,7 @@ class PairTable(ChoiceList):
         super().__init__(id=id)
         self._rows: tuple[PairRow, ...] = ()
         self._empty: Sequence[str] = ()
+        self._is_filtered = False
 
     @property
     def chosen(self) -> PairRow | None:
@@ -140,11 +141,20 @@ class PairTable(ChoiceList):
     def count(self) -> int:
         return len(self._rows)
 
-    def show(self, rows: Sequence[PairRow], empty: Sequence[str]) -> None:
-        """Draw `rows`; the cursor stays on its pair. `empty`: lines to show when there are none."""
+    def show(
+        self, rows: Sequence[PairRow], empty: Sequence[str], hidden: Sequence[PairRow] = ()
+    ) -> None:
+        """Draw `rows`; the cursor stays on its pair. `empty`: lines to show when there are none;
+        `hidden`: rows that the filter leaves out."""
         self._rows, self._empty = tuple(rows), empty
+        self._is_filtered = self._key in [row.key for row in hidden]
         self.set_keys([row.key for row in self._rows])
         self.redraw()
+
+    def index_instead(self, place: int) -> int | None:
+        """None: the user has chosen a pair that is gone, and no test is to use another one; it is
+        chosen again if it comes back."""
+        return super().index_instead(place) if self._is_filtered else None
 
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())

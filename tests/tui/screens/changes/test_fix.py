@@ -18,6 +18,7 @@ from nictop.changes.audit_log import log_path, read_log
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
+from nictop.rules.finding import WhereToType
 from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
@@ -809,6 +810,32 @@ async def test_what_was_kept_until_the_next_reboot_can_be_made_to_last() -> None
         await press_button(screen, "Make persistent")
         assert shows(screen, FixScreen)
         assert "nictop cannot apply this fix: " in screen.dialog_text()
+
+
+@pytest.mark.parametrize(
+    ("where", "peer", "title", "place"),
+    [
+        ("here", "", "vm2: Set MTU 1500 on vm1 ens224", "Run on vm2:"),
+        ("peer", "vm1", "On vm1: Set MTU 1500 on ens224 (finding of vm2)", "Run on vm1:"),
+        (
+            "esxi",
+            "",
+            "On the ESXi host: Set MTU 1500 on vm1 ens224 (finding of vm2)",
+            "Run on the ESXi host:",
+        ),
+    ],
+)
+async def test_the_title_names_the_host_on_which_it_is_run(
+    where: WhereToType, peer: str, title: str, place: str
+) -> None:
+    by_hand = commands("echo 1500 > /tmp/mtu")
+    fix = Fix(where, "Set MTU 1500 on vm1 ens224", by_hand, False, peer=peer)
+    async with live_screen() as screen:
+        screen.opener.open_fix(finding(host="vm2", fixes=(fix,)), fix)
+        await screen.settle()
+        shown = screen.app.screen
+        assert isinstance(shown, FixScreen) and shown.dialog_title == title
+        assert place in dialog_text(screen)
 
 
 @pytest.mark.parametrize("size", SIZES)

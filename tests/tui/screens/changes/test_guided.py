@@ -28,6 +28,7 @@ from nictop.tui.widgets.changes.guided_fields import JOBS, MTU
 from nictop.tui.widgets.changes.guided_form import SetUpForm
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
+from nictop.wire.source import SourceState
 from tests.support.change_screen import (
     read_mtu,
     screen_with_changes,
@@ -507,3 +508,32 @@ async def test_hostile_names_and_small_terminals(size: tuple[int, int], glyphs: 
             assert "\u202e" not in drawn
             assert not glyphs.is_ascii or size[1] < 10 or drawn.isascii()
         assert shows(screen, SetUpScreen)
+
+
+@pytest.mark.parametrize(
+    ("state", "end"),
+    [
+        (
+            SourceState("lost", "connection to guest lost", 5.0),
+            "they are read again once it is connected.",
+        ),
+        (
+            SourceState("failed", "permission denied for root"),
+            "it is not connected to any more (permission denied for root).",
+        ),
+    ],
+    ids=["lost", "failed"],
+)
+async def test_values_of_a_lost_host_are_not_said_to_be_read_again(
+    state: SourceState, end: str
+) -> None:
+    async with live_screen(WIDE) as screen:
+        await screen.receive(
+            hello(), inventory(link(2, "ens192", bus="pci")), counters(1.0, {2: (0, 0)})
+        )
+        await screen.press("e")
+        assert isinstance(screen.app.screen, SetUpScreen)
+        await screen.receive(state)
+        text = dialog_text(screen)
+        assert f"The values were read before its data stopped; {end}" in text
+        assert "will be read again" not in text

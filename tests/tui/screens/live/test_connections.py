@@ -14,6 +14,7 @@ from nictop.probe.records import Request
 from nictop.tui.widgets.base.filter_line import FilterLine
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.connections import ConnectionList
+from nictop.wire.source import SourceState
 from tests.support.connections import busy_reading, connection, line, of_plain_user
 from tests.support.lines import counters, hello, inventory, link
 from tests.support.recordings import host_items, write_recording
@@ -50,6 +51,18 @@ def shown(screen: Screen) -> str | None:
 def texts(screen: Screen, name: str) -> list[str]:
     view = screen.app.screen.query_one(name, LineWidget)
     return ["".join(text for text, _ in one) for one in view.lines]
+
+
+async def test_connections_of_a_lost_host_are_not_said_to_be_read() -> None:
+    async with live_screen(NARROW) as screen:
+        await begin(screen)
+        assert "Reading connections…" in screen.lines(ConnectionList)[0]
+        await screen.receive(SourceState("lost", "connection to guest lost", 5.0))
+        host = screen.nictop.hosts.chosen
+        said = f"Connections not read: {host} is not connected"
+        assert said in screen.lines(ConnectionList)[0]
+        await screen.receive(SourceState("live"), hello())
+        assert "Reading connections…" in screen.lines(ConnectionList)[0]
 
 
 async def test_enter_twice_shows_who_uses_the_nic() -> None:

@@ -797,3 +797,43 @@ async def test_a_measurement_takes_the_interface_of_the_selected_device_or_asks(
             await screen.press("down", "enter")
         (request,) = started
         assert (request.test, request.client_nic) == ("manual", links[-1].name)
+
+
+async def test_a_measurement_of_an_interface_that_is_not_shown_asks_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On Traffic and Results it was begun at once, on the interface that was selected on
+    Devices."""
+    started: list[RunRequest] = []
+    async with live_screen() as screen:
+        monkeypatch.setattr(screen.nictop.traffic, "start", started.append)
+        await screen.receive(
+            hello(), inventory(link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci"))
+        )
+        await screen.press("down")
+        host, nic = screen.nictop.hosts.chosen, screen.chosen()
+        for view in ("6", "7", "4"):
+            await screen.press(view, "b")
+            drawn = " ".join(" ".join(screen.drawn()).split())
+            assert f"Begin to measure {host} {nic}, selected on Devices" in drawn
+            await screen.press("escape")
+        assert not started
+        await screen.press("6")
+        assert any("b Measure" in row for row in screen.drawn())
+        await screen.press("b", "enter")
+        (request,) = started
+        assert (request.client, request.client_nic) == (host, nic)
+
+
+async def test_what_asks_a_lost_host_for_something_is_disabled() -> None:
+    """The menu is open while the host is lost, and while it comes back."""
+    async with live_screen() as screen:
+        await screen.receive(hello(), inventory(link(2, "ens192", bus="pci")))
+        host = screen.nictop.hosts.chosen
+        await screen.press("1", "o")
+        said = f"Listen for LLDP (35 s)  {host} is not connected"
+        assert said not in "\n".join(screen.drawn())
+        await screen.receive(SourceState("lost", "connection lost", 5.0))
+        await wait_until(screen, lambda: said in "\n".join(screen.drawn()))
+        await screen.receive(SourceState("live"), hello())
+        await wait_until(screen, lambda: said not in "\n".join(screen.drawn()))

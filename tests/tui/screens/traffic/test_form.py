@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -36,6 +36,7 @@ from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
 from nictop.tui.screens.traffic.run import KEY_IGNORED_SECONDS, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
+from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.tui.widgets.traffic.form import RunForm
@@ -1412,3 +1413,101 @@ async def test_left_and_right_count_a_number() -> None:
         assert "←→ Change" not in screen.drawn()[-1]
         await screen.press("left")
         assert form.words["label"] == ""
+
+
+def two_nics(boot: str, number: int, *nics: str) -> list[Line]:
+    """A guest with these NICs, each in a network of its own."""
+    line = hello()
+    assert line.hello is not None
+    links = []
+    for name in nics:
+        ifindex = 2 + ("ens224", "ens256").index(name)
+        address = Address("ipv4", f"192.0.{ifindex}.{number}", 24, "global", ())
+        links.append(link(ifindex, name, bus="pci", addresses=(address,)))
+    return [replace(line, hello=replace(line.hello, boot_id=boot)), inventory(*links)]
+
+
+@pytest.mark.parametrize("moved", [False, True], ids=["by itself", "by the user"])
+async def test_a_chosen_nic_that_is_gone_is_said_and_no_other_one_is_taken_silently(
+    moved: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[RunRequest] = []
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        monkeypatch.setattr(
+            screen.nictop.traffic, "start", lambda request, **_: started.append(request)
+        )
+        for number, name in enumerate(("vm1", "vm2"), 1):
+            hosts[name].send(*two_nics(name, number, "ens224", "ens256"))
+        await screen.press("6")
+        await wait_until(screen, lambda: len(paths(screen)) == 2)
+        if moved:
+            await screen.press("down", "up")
+        hosts["vm1"].send(two_nics("vm1", 1, "ens256")[1])
+        await wait_until(screen, lambda: len(paths(screen)) == 1)
+        await screen.settle()
+        drawn = " ".join(" ".join(screen.drawn()).split())
+        gone = "vm1:ens224 ↔ vm2:ens224 is gone (vm1 has no ens224 any more); "
+        end = "choose a path" if moved else "chosen now: vm1:ens256 ↔ vm2:ens256"
+        assert gone + end in drawn
+        await screen.press("enter")
+        assert not started and "Not started: " + gone + end in " ".join(
+            " ".join(screen.drawn()).split()
+        )
+        if moved:
+            await screen.press("down")
+        await screen.press("enter")
+        (request,) = started
+        assert (request.client, request.server) == ("vm1", "vm2")
+
+
+async def test_a_chosen_nic_that_comes_back_is_chosen_again() -> None:
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        for number, name in enumerate(("vm1", "vm2"), 1):
+            hosts[name].send(*two_nics(name, number, "ens224", "ens256"))
+        await screen.press("6")
+        await wait_until(screen, lambda: len(paths(screen)) == 2)
+        await screen.press("down", "up")
+        hosts["vm1"].send(two_nics("vm1", 1, "ens256")[1])
+        await wait_until(screen, lambda: len(paths(screen)) == 1)
+        hosts["vm1"].send(two_nics("vm1", 1, "ens224", "ens256")[1])
+        await wait_until(screen, lambda: len(paths(screen)) == 2)
+        await screen.settle()
+        chosen = screen.app.screen.query_one(PairTable).chosen
+        assert chosen is not None and chosen.client_nic == "ens224"
+        assert "is gone" not in "\n".join(screen.drawn())
+
+
+def paths(screen: Screen) -> Sequence[object]:
+    table = screen.app.screen.query(PairTable)
+    return range(table.first().count) if table else ()
+
+
+async def test_the_menu_of_hosts_follows_the_test_and_the_nic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What it said when it was opened stayed: that a test is running, after its end; and paths of a
+    NIC that was gone."""
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        for number, name in enumerate(("vm1", "vm2"), 1):
+            hosts[name].send(*two_nics(name, number, "ens224", "ens256"))
+        await screen.press("5")
+        await wait_until(screen, lambda: screen.app.screen.query_one(OverviewTable).count == 4)
+        screen.app.screen.query_one(OverviewTable).focus()
+        await screen.settle()
+        traffic = type(screen.nictop.traffic)
+        is_running = [True]
+        monkeypatch.setattr(traffic, "running", property(lambda _: is_running[0]))
+        await screen.press("e")
+        path = "Test the path to vm2 ens224"
+
+        def drawn() -> str:
+            return "\n".join(screen.drawn())
+
+        assert f"{path}  a test is running" in drawn()
+        is_running[0] = False
+        screen.nictop.traffic.changed.publish()
+        await wait_until(screen, lambda: path in drawn() and "a test is running" not in drawn())
+        hosts["vm1"].send(two_nics("vm1", 1, "ens256")[1])
+        await wait_until(screen, lambda: f"{path}  not any more" in drawn())
+        assert "Show set-up of vm1 ens224…  not any more" in drawn()
+        assert "Add host…" in drawn()

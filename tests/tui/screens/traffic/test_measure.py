@@ -14,6 +14,7 @@ from nictop.tui.screens.traffic.run import RunScreen
 from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
+from nictop.wire.source import SourceState
 from tests.support.lines import hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
@@ -260,6 +261,46 @@ def cut_rows(screen: Screen, form: str) -> list[str]:
     rows = ["".join(text for text, _ in line) for line in lines]
     assert rows
     return [row for row in rows if "…" in row]
+
+
+async def test_an_address_that_is_being_typed_is_no_mistake() -> None:
+    async with screen_with_hosts("vm1", size=NARROW) as (screen, hosts):
+        hosts["vm1"].send(*host("b1", 1, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        screen.app.screen.test_foreign()  # type: ignore[attr-defined]
+        await wait_until(screen, lambda: isinstance(screen.app.screen, ForeignScreen))
+        await screen.settle()
+
+        def beside() -> str:
+            form = screen.app.screen.query_one("#foreign-form", Form)
+            return "".join(text for text, _ in form.lines[0])
+
+        assert "IP address of the other end" in beside()
+        await screen.press("1", "9")
+        assert "IP address of the other end" in beside()
+        await screen.press("tab")
+        assert '"19" is not an IP address' in beside()
+
+
+async def test_a_host_that_is_not_connected_is_named_where_something_starts_on_it() -> None:
+    async with screen_with_hosts("vm1", size=NARROW) as (screen, hosts):
+        hosts["vm1"].send(*host("b1", 1, 1500))
+        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+        await screen.press("6")
+        form = screen.app.screen
+        for open_dialog in (form.test_foreign, form.measure_command):  # type: ignore[attr-defined]
+            open_dialog()
+            await wait_until(screen, lambda: screen.app.screen is not form)
+            await screen.settle()
+            assert "is not connected" not in "\n".join(screen.drawn())
+            hosts["vm1"].send(SourceState("lost", "connection to vm1 lost", 5.0))
+            said = "vm1 is not connected: connection lost"
+            await wait_until(screen, lambda: said in "\n".join(screen.drawn()))  # noqa: B023
+            hosts["vm1"].send(SourceState("live"), hello())
+            await wait_until(screen, lambda: said not in "\n".join(screen.drawn()))  # noqa: B023
+            await screen.press("escape")
+            await wait_until(screen, lambda: screen.app.screen is form)
 
 
 async def begin_command(runs: ScreenWithTraffic, command: str | None) -> None:

@@ -142,7 +142,7 @@ async def test_a_test_that_does_not_end_says_what_is_waited_for(
         await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
         await screen.settle()
         said = shown_lines(screen, "#run-sentences")
-        assert re.search(r"2 s are over; waiting for iperf3 to end, 3\d s", said), said
+        assert re.search(r"2 s are over; waiting for iperf3 on b and a to end: 3\d s", said), said
         assert "waiting for iperf3 to end" in shown_lines(screen, "#status")
         traffic._live.process(Stage("ending", FINAL_COUNTERS))
         traffic.publish()
