@@ -158,7 +158,7 @@ def progress_bar(run_view: RunView, glyphs: Glyphs) -> str:
     if not time_text(run_view) or run_view.plan.is_of_one_host:
         return ""
     left, passed = glyphs.countdown[1], glyphs.countdown[0]
-    done = round(PROGRESS_CELLS * min(1.0, max(0.0, run_view.seconds / run_view.plan.span)))
+    done = int(PROGRESS_CELLS * min(1.0, max(0.0, run_view.seconds / run_view.plan.span)))
     return passed * done + left * (PROGRESS_CELLS - done)
 
 
