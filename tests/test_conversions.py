@@ -77,7 +77,6 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.model.queues.filters._list_test": SETTING,
     "nictop.model.queues.heatmap._added_columns": NUMBER,
     "nictop.model.text.units._known": NUMBER,
-    "nictop.model.text.units.significant": "a number formatted here",
     "nictop.model.text.units.wall_time_text": "its errors are caught",
     "nictop.recording.file.delta.LineFormat.__init__": GROUP,
     "nictop.recording.reader._count": CHECKED,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from nictop.cli.arguments import parse
+from nictop.cli.top_help import HELP_FILE
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.report.findings.rule_pages import rule_table
 from nictop.report.findings.rule_texts import (
@@ -149,6 +150,20 @@ def test_the_rules_are_listed_as_they_are() -> None:
     for name, text in read_rules().items():
         assert text.summary == RULES[name].summary
         assert text.severity == SEVERITY_LABELS[RULES[name].severity].word
+
+
+def test_the_help_is_that_of_the_parser(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """For `nictop --help`, which does not make it; there each line is wrapped."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "10000")
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    path, wanted = Path(HELP_FILE), capsys.readouterr().out
+    if os.environ.get("NICTOP_DRAW_SCREENSHOTS"):
+        path.write_text(wanted, encoding="ascii")
+    assert path.read_text("ascii") == wanted, "make screenshots writes it anew"
 
 
 @pytest.mark.parametrize(

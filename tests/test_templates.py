@@ -73,7 +73,6 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.model.queues.driver_counters._rx_and_tx": TABLE,
     "nictop.model.queues.driver_counters._section": TABLE,
     "nictop.model.queues.vectors._schemes": TABLE,
-    "nictop.model.text.units.significant": "1 or 2 decimals",
     "nictop.model.text.units.duration": NUMBERS,
     "nictop.probe.bootstrap.MemoryImporter.exec_module": "modules of the probe, which nictop sent",
     "nictop.probe.counters.links.StatsLayout.__init__": "numbers of at most a message of the "

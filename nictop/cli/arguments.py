@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from nictop.cli import SUMMARIES
 from nictop.cli.form import version_text
+from nictop.cli.top_help import help_cells
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,27 +102,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _help_cells() -> int:
-    """Cells of a line of help, as argparse has it, which imports three libraries for archives to
-    ask for the width of the terminal."""
-    try:
-        columns = int(os.environ["COLUMNS"])
-    except (KeyError, ValueError):
-        columns = 0
-    if columns <= 0:
-        try:
-            columns = os.get_terminal_size(sys.__stdout__.fileno()).columns  # type: ignore[union-attr]  # None if it is closed
-        except (AttributeError, OSError, ValueError):
-            columns = 0
-    return (columns or 80) - 2
-
-
 EXAMPLES_HEAD = "examples:\n"
 
 
 class Help(argparse.HelpFormatter):
     def __init__(self, prog: str, **options: Any) -> None:
-        super().__init__(prog, **{"width": _help_cells(), **options})
+        super().__init__(prog, **{"width": help_cells(), **options})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Of paragraphs; examples keep their lines."""

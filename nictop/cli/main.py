@@ -13,7 +13,8 @@ import sys
 from collections.abc import Sequence
 
 from nictop.cli.explain import explain, is_only_explain
-from nictop.cli.output import discard_stdout, print_error
+from nictop.cli.output import discard_stdout, print_error, write
+from nictop.cli.top_help import help_cells, is_only_help, top_help
 from nictop.errors import NictopError
 
 EXIT_FAULT = 70
@@ -51,6 +52,12 @@ def _run(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     if is_only_explain(given):
         return explain("".join(given[2:]))
+    if is_only_help(given):
+        return write(top_help(help_cells()))
+    if list(given) == ["--version"]:
+        from nictop.cli.form import version_text
+
+        return write(f"{version_text()}\n")
     import importlib
 
     from nictop.cli.arguments import parse

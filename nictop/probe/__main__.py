@@ -145,6 +145,7 @@ class Probe:
         self._inventories.request("start", time.monotonic(), at_once=True)
         gc.collect()
         freeze()  # the present objects stay: spare later collections, and copying after fork
+        gc.enable()  # disabled by the command line of a local probe
 
     def _run_once(self) -> None:
         now = time.monotonic()

@@ -39,11 +39,13 @@ class GarbageCollector:
 
     def __enter__(self) -> GarbageCollector:
         self._thresholds = gc.get_threshold()
+        gc.freeze()  # what was imported stays: no collection looks at it
         gc.set_threshold(YOUNG_OBJECTS, YOUNG_COLLECTIONS, NEVER)
         return self
 
     def __exit__(self, *_: object) -> None:
         gc.set_threshold(*self._thresholds)
+        gc.unfreeze()
 
     def input_received(self) -> None:
         self._input_at = self._clock()

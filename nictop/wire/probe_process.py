@@ -7,6 +7,8 @@ imports nothing that takes time.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
 import subprocess
 import sys
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 LIBRARIES = ("nictop", "jeepney")
+PIPE_BYTES = 1 << 20
+"""Of the lines that nothing reads yet: the first inventory of 30 NICs and its parts. A probe whose
+pipe is full takes no readings, so there would be no second one when the first screen is drawn. What
+a process may ask for without rights (/proc/sys/fs/pipe-max-size); by default it is 64 KiB."""
 EXIT_TIMEOUT = 0.5
 """Seconds that the end of stdin, then SIGTERM, may take to end the probe."""
 
@@ -26,7 +32,9 @@ def probe_command(python: str, *arguments: str) -> list[str]:
 
     The directories go behind the standard library's, so that nothing in them can take its place.
     """
-    start = f"import sys; sys.path += {library_directories()!r}; "
+    # nothing is garbage before the first reading; `Probe.run` enables collections again
+    start = "import gc, sys; gc.disable(); "
+    start += f"sys.path += {library_directories()!r}; "
     start += f"from nictop.probe.__main__ import main; sys.exit(main({list(arguments)!r}))"
     return [python, "-I", "-S", "-c", start]
 
@@ -80,6 +88,7 @@ class StartedProbe:
     def __init__(self, command: Sequence[str]) -> None:
         self._command = list(command)
         self._process: subprocess.Popen[bytes] | None = start_process(self._command)
+        _enlarge_pipe(self._process)
 
     def take(self, command: Sequence[str]) -> subprocess.Popen[bytes] | None:
         """The process, once; None also if it was started with another command line."""
@@ -93,6 +102,14 @@ class StartedProbe:
         process, self._process = self._process, None
         if process is not None:
             end_process(process)
+
+
+def _enlarge_pipe(process: subprocess.Popen[bytes]) -> None:
+    """Fails where the user has many large pipes already (pipe(7): pipe-user-pages-soft), and on
+    other systems."""
+    if process.stdout is not None and hasattr(fcntl, "F_SETPIPE_SZ"):
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

@@ -15,7 +15,7 @@ from tests.benchmarks.results import Result
 from tests.support.namespaces import ROOT
 
 BESIDE_PYTHON = {
-    ("--help",): 2.5,
+    ("--help",): 2.0,
     ("check", "--explain"): 2.2,
     ("show",): 37.0,
 }

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
 from nictop.cli import SUMMARIES
 from nictop.cli.arguments import parse, whole_number
 from nictop.cli.main import main
+from nictop.cli.top_help import HELP_FILE, top_help
 from nictop.rules import RULES
+from tests.support.namespaces import ROOT
 
 
 @pytest.mark.parametrize(
@@ -261,3 +266,38 @@ def test_a_fix_with_leading_zeros_is_not_past_the_last_one(
 ) -> None:
     assert main(["fix", "vm1", "a_rule", "--number", "0001999999999"]) == 2
     assert "is not the number of a fix" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------------- help without the parser
+
+
+def test_the_help_in_the_file_is_that_of_the_parser(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At every width of a terminal, except that argparse also breaks words at hyphens."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    words = Path(HELP_FILE).read_text("ascii").split()
+    for columns in range(80, 180):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        assert printed_by("--help", capsys=capsys) == (0, of_parser(capsys))
+    for columns in range(46, 80):
+        shown = top_help(columns - 2)
+        assert shown.split() == words
+        wrapped = shown[shown.index("options:") : shown.index("HOST is ")]
+        assert max(map(len, wrapped.splitlines())) <= columns - 2
+
+
+def of_parser(capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit):
+        parse(["--help"])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--help", "-h", "--version", "check --explain"])
+def test_short_answers_load_no_parser(option: str) -> None:
+    program = (
+        "import sys\nfrom nictop.cli.main import main\n"
+        f"code = main({option.split()!r})\n"
+        "assert code == 0 and 'argparse' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)

@@ -337,6 +337,16 @@ def test_a_process_that_is_not_used_is_ended() -> None:
     started.close()
 
 
+def test_a_process_that_nothing_reads_yet_is_not_held_up_by_a_large_inventory() -> None:
+    """Else its second reading is not taken, and the first screen has no rates."""
+    started = StartedProbe(program("sys.stdout.write('x' * 900_000)"))
+    try:
+        assert started._process is not None
+        assert started._process.wait(ITEM_TIMEOUT) == 0
+    finally:
+        started.close()
+
+
 def test_libraries_are_found_without_being_imported() -> None:
     places = library_directories()
     assert os.path.isfile(os.path.join(places[0], "nictop", "probe", "records", "__init__.py"))

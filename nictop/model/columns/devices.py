@@ -111,9 +111,10 @@ def _rate(*names: str) -> Callable[[DeviceRow], Value]:
     counted_per_vf = all(name in VfRates.__dataclass_fields__ for name in names)
 
     def value(shown: DeviceRow) -> Value:
-        if shown.row.link is None and not (counted_per_vf and _has_vf_counters(shown.row)):
+        row, snapshot, wire = shown
+        if row.link is None and not (counted_per_vf and _has_vf_counters(row)):
             return ""
-        rates = row_rates(*shown)
+        rates = row_rates(row, snapshot, wire)
         total = 0.0
         for name in names:
             one = getattr(rates, name, None)

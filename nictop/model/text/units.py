@@ -34,9 +34,13 @@ def significant(value: float) -> str:
         return "0"
     if value < MIN_TWO_DECIMALS:
         return "<.01"
-    for decimals, limit in ((2, 10.0), (1, 100.0)):
-        text = f"{value:.{decimals}f}"
-        if float(text) < limit:
+    if value < 10.0:
+        text = f"{value:.2f}"
+        if text != "10.00":
+            return text
+    if value < 100.0:
+        text = f"{value:.1f}"
+        if text != "100.0":
             return text
     return f"{value:.0f}"
 
@@ -45,6 +49,9 @@ def _scale(value: float) -> tuple[str, str]:
     """Digits with sign, and SI prefix, of any finite number."""
     sign, rest = _sign_and_size(value)
     for prefix in SI_PREFIXES:
+        if rest >= 1000:
+            rest /= 1000
+            continue
         digits = significant(rest)
         if len(digits) < 4 or "." in digits:
             return sign + digits, prefix

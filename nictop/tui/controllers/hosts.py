@@ -203,6 +203,13 @@ class WatchedHosts:
         self.snapshot = snapshot
         self.snapshot_changed.publish()
 
+    def show_pending(self) -> None:
+        """Show what was read of the chosen host and is not published yet: on a screen that has not
+        been drawn before, which would else be drawn twice."""
+        snapshot = self._pending.get(self.chosen)
+        if snapshot is not None and not self._held:
+            self.show(snapshot)
+
     def remove(self, name: str) -> None:
         """Watch a host no longer. The last one stays."""
         if len(self.by_name) < 2 or name not in self.by_name:

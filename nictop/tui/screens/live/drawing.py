@@ -113,6 +113,7 @@ class LiveDrawing(FramedScreen):
             page.age_text = self._age_text
         table.focus()
         self.host.name = nictop.hosts.chosen
+        nictop.hosts.show_pending()
         self.subscribe(nictop.hosts.chosen_changed, self._switch_host)
         self.subscribe(nictop.changes.changed, self._update_change)
         self.subscribe(nictop.hosts.changed, self._update_hosts, now=True)

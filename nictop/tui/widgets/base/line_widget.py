@@ -177,6 +177,8 @@ class LineWidget(WithGlyphs, ScrollView):
         self._styles: dict[str, Style] = {}
         self.row_size: Size | None = None
         """That of `seen_size`, while rows are drawn."""
+        self._row_top = 0
+        """Index of the first line in view, while rows are drawn."""
         use_line_cache(self)
         self._rows_taken: int | None = None
         self._size_drawn: Size | None = None
@@ -325,8 +327,8 @@ class LineWidget(WithGlyphs, ScrollView):
         return self.key_label("page-down")
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """The size is looked up once for all of them."""
-        self.row_size = self.seen_size
+        """Size and scroll offset are looked up once for all of them."""
+        self.row_size, self._row_top = self.seen_size, self.scroll_offset.y
         try:
             return super().render_lines(crop)
         finally:
@@ -369,7 +371,8 @@ class LineWidget(WithGlyphs, ScrollView):
     def _row(self, y: int) -> StyledRow:
         if self._header is not None and y == 0:
             return StyledRow("header", self._header)
-        index = y - self._header_height + self.scroll_offset.y
+        top = self.scroll_offset.y if self.row_size is None else self._row_top
+        index = y - self._header_height + top
         if not 0 <= index < self._count:
             return StyledRow("", ())
         line = self._line(index)

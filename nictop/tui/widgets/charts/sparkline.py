@@ -47,10 +47,16 @@ def spark(
     for value in newest:
         if value is None:
             cells.append(marks[0])
-        elif value * scale <= 0:
+            continue
+        exact = value * scale
+        if exact <= 0:
             cells.append(glyphs.zero)
+        elif exact < 1:
+            cells.append(marks[1])
+        elif exact >= full:
+            cells.append(marks[full])
         else:
-            cells.append(marks[max(1, min(full, round(value * scale)))])
+            cells.append(marks[round(exact)])
     return " " * (width - len(cells)) + "".join(cells)
 
 

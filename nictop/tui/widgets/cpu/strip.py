@@ -63,20 +63,26 @@ Legend = list[list[Span]]
 """Entries, each shown as a whole or not at all."""
 
 
+LEGENDS = (
+    (KINDS, True, True, 2 * SHORT_CPU_BAR_CELLS),
+    (MAIN_KINDS, True, True, 2 * SHORT_CPU_BAR_CELLS),
+    (MAIN_KINDS, False, True, SHORT_CPU_BAR_CELLS),
+    (MAIN_KINDS, False, False, MIN_CPU_BAR_CELLS),
+)
+"""From the longest to the shortest: kinds, whether idle time and the means are in it, and the cells
+that a CPU has to have then."""
+
+
 def _legend_and_room(
     cpus: Mapping[int, CpuShares], width: int, glyphs: Glyphs
 ) -> tuple[Legend, int]:
     """The longest legend that leaves room for a bar of each CPU, else for a mark of each, and the
     cells that it leaves."""
     own = len(cpus) * (len(str(max(cpus))) + CPU_BAR_EXTRA_CELLS)
-    idle = _idle(cpus)
-    legends = (
-        ([*_legend(cpus, KINDS, glyphs), idle], 2 * SHORT_CPU_BAR_CELLS),
-        ([*_legend(cpus, MAIN_KINDS, glyphs), idle], 2 * SHORT_CPU_BAR_CELLS),
-        (_legend(cpus, MAIN_KINDS, glyphs), SHORT_CPU_BAR_CELLS),
-        (_legend(cpus, MAIN_KINDS, glyphs, means=False), MIN_CPU_BAR_CELLS),
-    )
-    for legend, bar in legends:
+    for kinds, has_idle, means, bar in LEGENDS:
+        legend = _legend(cpus, kinds, glyphs, means=means)
+        if has_idle:
+            legend.append(_idle(cpus))
         room = width - _cells(legend)
         if room >= own + len(cpus) * bar:
             return legend, room
