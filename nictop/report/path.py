@@ -268,8 +268,18 @@ def finding_blocks(report: PathReport) -> tuple[FindingBlock, ...]:
 
 def path_verdict(report: PathReport, glyphs: Glyphs = UNICODE) -> Verdict:
     is_complete = all(map(is_receipt_known, report.result.directions))
-    is_good = is_complete and not report.findings
+    is_good = is_complete and not report.findings and not differing_mtus(report)
     return Verdict(verdict_of_path(report, glyphs), tone="good" if is_good else "normal")
+
+
+def differing_mtus(report: PathReport) -> str:
+    """``1400 on vm1, 1500 on vm2``; "": they are equal, or one is not known. Packets may arrive all
+    the same, as long as a NIC takes larger ones than its MTU."""
+    ends = [direction.sender for direction in report.result.directions]
+    mtus = {end.mtu for end in ends}
+    if len(mtus) < 2 or None in mtus:
+        return ""
+    return ", ".join(f"{end.mtu} on {clean(end.host)}" for end in ends)
 
 
 def is_receipt_known(direction: PathDirection) -> bool:
@@ -302,6 +312,9 @@ def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
     ]
     if unknown:
         return f"{glyphs.note} {CLEAR}; not known: what {' and '.join(unknown)} received"
+    mtus = differing_mtus(report)
+    if mtus:
+        return f"{glyphs.note} {CLEAR} on the path, but the MTUs differ: {mtus}"
     return f"{glyphs.passed} {CLEAR}"
 
 

@@ -204,6 +204,17 @@ def test_hostile_texts() -> None:
     assert ASCII.encode(path_text(report, 80)).isascii()
 
 
+def test_different_mtus_are_no_plain_all_clear() -> None:
+    """Each direction passes with the MTU of its sender, as the NICs take larger packets."""
+    small = replace(A, mtu=1400)
+    there = PathDirection(small, B, TEST, replace(LISTENER, ended=True))
+    back = PathDirection(B, small, TEST, replace(LISTENER, ended=True))
+    report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)), findings=())
+    told = f"{small.mtu} on {A.host}, {B.mtu} on {B.host}"
+    verdict = path_text(report, 200).splitlines()[-1]
+    assert verdict == f"· No problems found on the path, but the MTUs differ: {told}"
+
+
 def test_no_all_clear_without_what_a_host_received() -> None:
     """Its listener did not report in time: that is said, with the reason."""
     there = PathDirection(A, B, TEST, replace(LISTENER, ended=False))

@@ -119,6 +119,16 @@ REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
 }
 """Size, seconds after the begin of the demo, keys."""
 
+NAMESPACES = Path(__file__).parents[2] / "data" / "recordings" / "lab.nictop"
+LAB_REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
+    # docs/lab.md
+    "namespaces-120x36": ((120, 36), 0.0, ()),
+    "namespaces-test-120x36": ((120, 36), 0.0, ("6",)),
+    "namespaces-finding-120x36": ((120, 36), 0.0, ("4",)),
+    "namespaces-repaired-120x36": ((120, 36), 0.0, ("4",)),
+}
+"""The same of a recording of ``nictop lab``."""
+
 
 def lines_of(name: str) -> list[Line]:
     """What the probe of the host in the picture says."""
@@ -202,6 +212,15 @@ async def test_a_recording_looks_like_its_picture(
     compare(name, await draw_replay(size, start, keys, "", monkeypatch))
 
 
+@pytest.mark.parametrize("name", LAB_REPLAYS)
+async def test_a_recorded_lab_looks_like_its_picture(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watched, tested, its fault found and repaired."""
+    size, start, keys = LAB_REPLAYS[name]
+    compare(name, await draw_replay(size, start, keys, "", monkeypatch, NAMESPACES, nic=""))
+
+
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
 async def test_the_demo_looks_like_its_picture(
     size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
@@ -218,13 +237,15 @@ async def draw_replay(
     keys: tuple[str, ...],
     notice: str,
     monkeypatch: pytest.MonkeyPatch,
+    path: Path | str = DEMO,
+    nic: str = DEMO_NIC,
 ) -> str:
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
         async with screen_with_replay(
-            DEMO, size, start=start, nic=DEMO_NIC, notice=notice
+            path, size, start=start, nic=nic, notice=notice
         ) as screen:
             await screen.press(*keys)
             if "6" in keys:
