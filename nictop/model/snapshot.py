@@ -295,7 +295,7 @@ def _next_reading_text(event: Outdated, now: float, stopped: float) -> str:
     if event.due is None:
         return "to be read again"
     if event.due > now:
-        return f"to be read again in {whole_seconds(event.due - now)}"
+        return f"to be read again in {whole_seconds(max(1.0, event.due - now))}"
     if stopped > event.due:
         return f"being read once more for {whole_seconds(max(0.0, now - stopped))}"
     return f"being read again for {whole_seconds(now - event.due)}"
