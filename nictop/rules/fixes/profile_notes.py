@@ -1,5 +1,5 @@
-"""What to know before a NetworkManager profile is modified: it may be active on several NICs, made
-by netplan, or in memory only.
+"""What to know before a NetworkManager profile is modified or activated: it may be active on several
+NICs, made by netplan, or in memory only.
 
 Reads nothing. nmcli(1): connection modify saves to disk without --temporary; nm-settings-nmcli(5):
 connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan";
@@ -24,9 +24,12 @@ MEMORY_NOTE = (
     "The profile is in memory only: this saves it to disk, and the undo commands leave it there."
 )
 
+LOST_NOTE = "The profile is in memory only: a reboot loses it."
+
 
 def with_profile_notes(host: HostFacts, fixes: tuple[Fix, ...]) -> tuple[Fix, ...]:
-    """The fixes of a host, with a note in those that modify such a profile."""
+    """The fixes of a host, with a note in those that modify such a profile, or only activate one
+    that is lost on reboot."""
     notes = _notes(host)
     if not notes:
         return fixes
@@ -55,22 +58,39 @@ def _shared_note(names: tuple[str, ...]) -> str:
 
 
 def _noted(host: HostFacts, fix: Fix, notes: dict[str, str]) -> Fix:
-    for step in fix.commands:
-        if not isinstance(step, Command):
-            continue
-        note = notes.get(_modified(host, step.argv) or "")
-        if note is not None:
-            return replace(fix, note=f"{note} {fix.note}".rstrip())
+    for uuid in _named(host, fix, "mod"):
+        if uuid in notes:
+            return replace(fix, note=f"{notes[uuid]} {fix.note}".rstrip())
+    if fix.persistent and not _in_memory(host).isdisjoint(_named(host, fix, "up")):
+        return replace(fix, persistent=False, note=f"{LOST_NOTE} {fix.note}".rstrip())
     return fix
 
 
-def _modified(host: HostFacts, argv: tuple[str, ...]) -> str | None:
-    """UUID of the profile that a command modifies."""
-    if argv[:3] != ("nmcli", "con", "mod") or len(argv) < 5:
-        return None
-    if argv[3] == "uuid":
-        return argv[4]
+@once_per_host
+def _in_memory(host: HostFacts) -> frozenset[str]:
+    """UUIDs of the profiles that a reboot loses."""
+    return frozenset(one.uuid for one in host.profiles.profiles if is_in_memory(one))
+
+
+def _named(host: HostFacts, fix: Fix, action: str) -> list[str]:
+    """UUIDs of the profiles that ``nmcli con ACTION`` of the fix names, in order."""
+    found = []
+    for step in fix.commands:
+        if not isinstance(step, Command) or len(step.argv) < 5:
+            continue
+        if step.argv[:3] != ("nmcli", "con", action):
+            continue
+        uuid = _uuid_of(host, step.argv[3], step.argv[4])
+        if uuid is not None:
+            found.append(uuid)
+    return found
+
+
+def _uuid_of(host: HostFacts, kind: str, name: str) -> str | None:
+    """`kind`: uuid or id."""
+    if kind == "uuid":
+        return name
     for profile in host.profiles.profiles:
-        if profile.id == argv[4]:
+        if profile.id == name:
             return profile.uuid
     return None

@@ -8,7 +8,7 @@ import pytest
 
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profile_notes import with_profile_notes
+from nictop.rules.fixes.profile_notes import LOST_NOTE, with_profile_notes
 from tests.support.rule_cases import host_facts
 
 UUID = "11111111-1111-4111-8111-111111111111"
@@ -76,6 +76,26 @@ def test_a_profile_in_memory_is_saved_and_stays_on_disk(filename: str | None) ->
         "The profile is in memory only: this saves it to disk, and the undo commands leave it "
         "there. Old."
     )
+
+
+@pytest.mark.parametrize(
+    ("filename", "persistent", "expected"),
+    [
+        (None, True, False),
+        ("/run/NetworkManager/system-connections/a.nmconnection", True, False),
+        ("/etc/NetworkManager/system-connections/a.nmconnection", True, True),
+        ("/run/NetworkManager/system-connections/netplan-a.nmconnection", True, True),
+        (None, None, None),
+    ],
+)
+def test_activating_a_profile_that_a_reboot_loses_survives_none(
+    filename: str | None, persistent: bool | None, expected: bool | None
+) -> None:
+    facts = host("enp1s0", filename=filename)
+    up = command("nmcli", "con", "up", "uuid", UUID)
+    (fix,) = with_profile_notes(facts, (Fix("here", "x", (up,), persistent),))
+    assert fix.persistent is expected
+    assert fix.note == (LOST_NOTE if persistent is not expected else "")
 
 
 def test_a_profile_of_netplan() -> None:
