@@ -1,5 +1,5 @@
-"""What to know before a NetworkManager profile is modified or activated: it may be active on several
-NICs, made by netplan, or in memory only.
+"""What to know before a NetworkManager profile is modified or activated: it may be active on
+several NICs, made by netplan, or in memory only.
 
 Reads nothing. nmcli(1): connection modify saves to disk without --temporary; nm-settings-nmcli(5):
 connection.multi-connect; Ubuntu Core documentation, "NetworkManager and netplan";

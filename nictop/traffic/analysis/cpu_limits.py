@@ -181,16 +181,16 @@ def _full_cpu_of_end(
     ones are added to `possible`."""
     end = "receiver" if load.host == flow.receiver else "sender"
     where = clean(load.host)
-    for cpu in _busiest_first(load):
+    for cpu in busiest_first(load):
         at = f" at {units.percentage(cpu.busy)}"
         if cpu.busy < BUSY_CPU_SHARE:
-            possible.append(Phrase(f"{where} CPU {cpu.cpu}", f"{at}{_users_text(load, cpu)}"))
-        elif _needs_more_cpu(load, cpu):
+            possible.append(Phrase(f"{where} CPU {cpu.cpu}", f"{at}{users_text(load, cpu)}"))
+        elif needs_more_cpu(load, cpu):
             has_queues = end == "receiver" and load.host in setups
             queues = setups[load.host].queues if has_queues else None
             return _cpu_phrase(result, flow, load, cpu, queues)
         else:
-            rest = f"{at}, little of it by this test{_users_text(load, cpu)}"
+            rest = f"{at}, little of it by this test{users_text(load, cpu)}"
             possible.append(Phrase(f"{where} CPU {cpu.cpu}", rest))
     thread = _generator_thread(load)
     if thread is None or thread.share < BUSY_CPU_SHARE:
@@ -277,7 +277,7 @@ def _measured_windows(result: Result, load: HostLoad) -> list[Busy]:
     return [window for window in load.series if first <= window.time <= last]
 
 
-def _busiest_first(load: HostLoad) -> list[BusyCpu]:
+def busiest_first(load: HostLoad) -> list[BusyCpu]:
     """CPUs that are nearly full, those of the generator first."""
     of_generator: set[int] = set()
     for thread in load.known_threads:
@@ -300,7 +300,7 @@ def _threads_on(load: HostLoad, cpu: int) -> tuple[list[ThreadLoad], list[Thread
     return own, others
 
 
-def _needs_more_cpu(load: HostLoad, cpu: BusyCpu) -> bool:
+def needs_more_cpu(load: HostLoad, cpu: BusyCpu) -> bool:
     """The run needed more of a full CPU than it got. With fair scheduling each of n threads gets
     1/n of a CPU; softirq has precedence."""
     if load.threads is None:
@@ -372,7 +372,7 @@ def _shares(cpu: BusyCpu) -> str:
     return ", ".join(f"{name} {units.percentage(share)}" for share, name in known)
 
 
-def _users_text(load: HostLoad, cpu: BusyCpu) -> str:
+def users_text(load: HostLoad, cpu: BusyCpu) -> str:
     """``: stress (pid 812) 61 % (of one CPU, on any of them)``: the threads that ran there; "":
     none is known."""
     own, others = _threads_on(load, cpu.cpu)
@@ -468,7 +468,7 @@ def _machines_text(load: HostLoad) -> str:
 
 
 def _needs_more_cpus(load: HostLoad) -> bool:
-    """As `_needs_more_cpu`, for all CPUs together: one thread uses one CPU at most."""
+    """As `needs_more_cpu`, for all CPUs together: one thread uses one CPU at most."""
     if load.threads is None or load.busy is None:
         return True
     own = 0.0

@@ -14,7 +14,12 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import GeneratorFloor
-from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
+from nictop.traffic.analysis.cpu_limits import (
+    BUSY_CPU_SHARE,
+    busiest_first,
+    needs_more_cpu,
+    users_text,
+)
 from nictop.traffic.analysis.judgement import (
     Judgement,
     Phrase,
@@ -27,7 +32,7 @@ from nictop.traffic.generators.intervals import TransactionInterval, Transaction
 from nictop.traffic.generators.latency import histogram_of, merged
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import is_before
-from nictop.traffic.results.host_load import HostLoad
+from nictop.traffic.results.host_load import BusyCpu, HostLoad
 from nictop.traffic.results.result import MAX_STEAL_SHARE, ExaminedLimit, Result
 from nictop.traffic.results.transactions import Floor, TransactionFigures, TransactionPoint
 
@@ -40,6 +45,8 @@ BEYOND_THE_COUNTERS = tuple(
 """Causes of latency that no counter of a host shows."""
 EXPLAINED_SHARE = 0.8
 """Of the median latency: a delay of that size is its cause."""
+PARTLY_SHARE = 0.5
+"""Of the median latency: what takes so much of it is not excluded."""
 MANY_LOST_SHARE = 0.01
 ETHERNET_BYTES = 18
 """Ethernet header and FCS, which not every netdev counts."""
@@ -205,6 +212,8 @@ def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judge
     phrase = Phrase(", ".join(names), share)
     if delay >= EXPLAINED_SHARE * median:
         return Judgement(phrase)
+    if delay >= PARTLY_SHARE * median:
+        return Judgement(possible=(phrase,))
     return Judgement(excluded=(phrase,))
 
 
@@ -220,12 +229,16 @@ def _losses(figures: TransactionFigures) -> Judgement:
 def _generator(figures: TransactionFigures) -> Judgement:
     if figures.floor is None:
         return Judgement.of_possible("generator", " (its own latency was not measured)")
-    median, floor = units.duration(figures.latency.summary().p50), units.duration(figures.floor)
+    latency = figures.latency.summary().p50
+    median, floor = units.duration(latency), units.duration(figures.floor)
     if figures.limited_by_generator:
         return Judgement.of_cause(
             "generator", f": median latency {median}, of the generator itself {floor} (loopback)"
         )
-    return Judgement.of_excluded("generator", f" ({floor} of the median latency of {median})")
+    share = f" ({floor} of the median latency of {median})"
+    if figures.floor >= PARTLY_SHARE * (latency or 0.0):
+        return Judgement.of_possible("generator", share)
+    return Judgement.of_excluded("generator", share)
 
 
 def _cpus(hosts: Iterable[HostLoad]) -> Judgement:
@@ -233,7 +246,8 @@ def _cpus(hosts: Iterable[HostLoad]) -> Judgement:
 
 
 def _cpu(load: HostLoad) -> Judgement:
-    """Steal of any host, and full CPUs of an end."""
+    """Steal of any host, and full CPUs of an end: the cause if the run works there. One that others
+    fill delays the run as far as its threads wait there, which is not counted."""
     where, busy = clean(load.host), load.busy
     if busy is None:
         return Judgement.of_possible(f"CPUs of {where}", " (not measured)")
@@ -241,10 +255,19 @@ def _cpu(load: HostLoad) -> Judgement:
         return Judgement.of_cause(
             f"hypervisor of {where}", f": {units.percentage(busy.steal_share)} CPU steal"
         )
-    full = [cpu for cpu in load.busy_cpus if cpu.busy >= BUSY_CPU_SHARE]
-    if load.role != "observer" and full:
-        return Judgement.of_cause(
-            f"CPU {full[0].cpu} on {where}", f", {units.percentage(full[0].busy)} busy"
-        )
+    nearly_full = () if load.role == "observer" else busiest_first(load)
+    for cpu in nearly_full:
+        if cpu.busy >= BUSY_CPU_SHARE and needs_more_cpu(load, cpu):
+            rest = f", {units.percentage(cpu.busy)} busy{users_text(load, cpu)}"
+            return Judgement.of_cause(f"CPU {cpu.cpu} on {where}", rest)
+    if nearly_full:
+        return Judgement(possible=tuple(Phrase(*_shared_cpu(load, cpu)) for cpu in nearly_full))
     hottest = f" (hottest on average: CPU {busy.hottest} at {units.percentage(busy.hottest_busy)})"
     return Judgement.of_excluded(f"CPU of {where}", hottest)
+
+
+def _shared_cpu(load: HostLoad, cpu: BusyCpu) -> tuple[str, str]:
+    """``CPU 2 on vm2``, ``, 95 % busy, little of it by this test: sh (pid 812) 93 %``"""
+    little = "" if needs_more_cpu(load, cpu) else ", little of it by this test"
+    rest = f", {units.percentage(cpu.busy)} busy{little}{users_text(load, cpu)}"
+    return f"CPU {cpu.cpu} on {clean(load.host)}", rest

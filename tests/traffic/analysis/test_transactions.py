@@ -25,6 +25,7 @@ from nictop.traffic.analysis.transactions import (
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
 from nictop.traffic.plan.plan import RunPlan
+from nictop.traffic.results.host_load import BusyCpu, ThreadLoad
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
 from nictop.traffic.results.store import encode_run, parse_run
@@ -204,6 +205,47 @@ def test_bottlenecks() -> None:
     sentence, rows = limits(rr(800), delayed)
     assert sentence.startswith("not determined")
     assert ("qdisc netem delay 70us of ens4 on a", "excluded") in rows
+    assert ("qdisc netem delay 70us of ens4 on a", "possible") in limits(rr(120), delayed)[1]
+
+
+@pytest.mark.parametrize(
+    ("own", "verdict"), [(75, "cause"), (60, "possible"), (41, "possible"), (20, "excluded")]
+)
+def test_a_generator_that_takes_half_of_the_latency_is_not_excluded(own: int, verdict: str) -> None:
+    assert ("generator", verdict) in limits(rr(80, floors=(floor(own),)))[1]
+
+
+def with_full_cpus(**full: tuple[BusyCpu, ThreadLoad]) -> Result:
+    """A run with a nearly full CPU of these hosts, and the thread that ran there."""
+    run = rr(floors=(floor(20),))
+    hosts = {one.host: one for one in run.hosts}
+    for name, (cpu, thread) in full.items():
+        hosts[name] = replace(hosts[name], full=(cpu,), threads=(thread,))
+    return replace(run, hosts=tuple(hosts.values()))
+
+
+OTHERS = ThreadLoad("sh", 580, 0.97, (3,))
+OWN = ThreadLoad("iperf3", 600, 0.9, (3,), generator=True)
+
+
+def test_a_cpu_that_others_fill_is_possible_on_both_hosts() -> None:
+    """Neither is the cause, and neither is excluded: the same share has the same verdict."""
+    full = (BusyCpu(3, 0.98, 0.01), OTHERS)
+    sentence, rows = transaction_bottleneck(with_full_cpus(a=full, b=full), {})
+    assert sentence.startswith("not determined; possible: CPU 3 on a, 98 % busy, little of it by")
+    verdicts = {one.limit: (one.verdict, one.value) for one in rows}
+    told = "98 % busy, little of it by this test: sh (pid 580) 97 % (of one CPU, on any of them)"
+    assert verdicts["CPU 3 on a"] == verdicts["CPU 3 on b"] == ("possible", told)
+
+
+def test_a_cpu_that_the_run_fills_is_the_cause() -> None:
+    run = with_full_cpus(b=(BusyCpu(3, 0.97, 0.02), OWN))
+    assert limits(run)[0].startswith("CPU 3 on b, 97 % busy: iperf3 (pid 600) 90 %")
+
+
+def test_a_cpu_that_is_nearly_full_is_not_excluded() -> None:
+    rows = limits(with_full_cpus(a=(BusyCpu(3, 0.94, 0.01), OTHERS)))[1]
+    assert ("CPU 3 on a", "possible") in rows and ("CPU of b", "excluded") in rows
 
 
 # --------------------------------------------------------------------------------------- comparison
