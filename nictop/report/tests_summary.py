@@ -1,5 +1,4 @@
-"""Tests of a report in a line each, for its top: what was reached, what failed, what is not
-verified.
+"""Tests of a report in a line each, for its top: what was reached, what failed, what is in doubt.
 
 Reads nothing; takes a `Report`. All text is clean.
 """
@@ -19,16 +18,33 @@ from nictop.report.runs.points import SetUpPoint, point_cells, set_up_points
 from nictop.report.runs.sentences import hosts_text
 from nictop.traffic.path.result import PathReport
 from nictop.traffic.path.store import StoredPath
-from nictop.traffic.results.caveats import with_caveat
+from nictop.traffic.results.caveats import (
+    LINK_LOST,
+    NIC_EVENT,
+    NOT_CHECKED,
+    NOT_VERIFIED,
+    OTHER_TRAFFIC,
+    STOPPED,
+    with_caveat,
+)
 from nictop.traffic.results.store import StoredRun, WithoutResult
 
 Standing = Literal["failed", "problem", "doubtful", "missing", "good"]
 STANDING_TEXTS: dict[Standing, str] = {
     "failed": "failed",
     "problem": "found a problem",
-    "doubtful": "not verified",
+    "doubtful": "in doubt",
     "missing": "without a result",
 }
+DOUBT_TEXTS = {
+    NOT_VERIFIED: "not verified",
+    NOT_CHECKED: "not checked",
+    STOPPED: STOPPED,
+    LINK_LOST: "with a lost link",
+    NIC_EVENT: "with a NIC event",
+    OTHER_TRAFFIC: "with other traffic",
+}
+"""Caveat of all runs of a set-up → how it is counted; several: as `STANDING_TEXTS` says."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,8 @@ class TestLine:
     """``Traffic 1``, as in the contents; "": it is not in the report."""
     text: str
     standing: Standing
+    counted_as: str = ""
+    """In `tests_verdict`; "": as its standing."""
 
 
 def test_lines(report: Report) -> tuple[TestLine, ...]:
@@ -67,15 +85,16 @@ def _line_without_result(test: WithoutResult) -> TestLine:
 
 def tests_verdict(lines: Sequence[TestLine]) -> str:
     """``✖ 1 of 2 tests failed, 1 not verified``; "": all are good, or there are none."""
-    numbers = Counter(line.standing for line in lines)
     parts: list[str] = []
-    for standing, words in STANDING_TEXTS.items():
-        if numbers[standing]:
+    for standing, usual in STANDING_TEXTS.items():
+        words = Counter(line.counted_as or usual for line in lines if line.standing == standing)
+        for text, number in words.items():
             of_all = "" if parts else f" of {_counted(lines)}"
-            parts.append(f"{numbers[standing]}{of_all} {words}")
+            parts.append(f"{number}{of_all} {text}")
     if not parts:
         return ""
-    mark = UNICODE.critical if numbers["failed"] else UNICODE.warning
+    has_failed = any(line.standing == "failed" for line in lines)
+    mark = UNICODE.critical if has_failed else UNICODE.warning
     return f"{mark} {', '.join(parts)}"
 
 
@@ -97,7 +116,9 @@ def _run_line(name: str, point: SetUpPoint, *, several: bool) -> TestLine:
     text = hosts_text(first.result.plan)
     if parts:
         text += f": {', '.join(parts)}"
-    return TestLine(name, text, _standing_of(point))
+    standing = _standing_of(point)
+    counted_as = DOUBT_TEXTS.get(point.caveat, "") if standing == "doubtful" else ""
+    return TestLine(name, text, standing, counted_as)
 
 
 def _standing_of(point: SetUpPoint) -> Standing:

@@ -43,7 +43,8 @@ def report(*results: Result, **more: object) -> Report:
         ([FAILED], "✖ 1 of 1 test failed"),
         ([result(), FAILED, UNVERIFIED], "✖ 1 of 3 tests failed, 1 not verified"),
         ([UNVERIFIED, UNVERIFIED], "▲ 2 of 2 tests not verified"),
-        ([result(stopped=1.0)], "▲ 1 of 1 test not verified"),
+        ([result(stopped=1.0)], "▲ 1 of 1 test stopped early"),
+        ([result(stopped=1.0), UNVERIFIED], "▲ 1 of 2 tests stopped early, 1 not verified"),
     ],
 )
 def test_every_test_has_a_line_before_the_findings(results: list[Result], verdict: str) -> None:
