@@ -122,10 +122,9 @@ REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
 NAMESPACES = Path(__file__).parents[2] / "data" / "recordings" / "lab.nictop"
 LAB_REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
     # docs/lab.md
-    "namespaces-120x36": ((120, 36), 0.0, ()),
-    "namespaces-test-120x36": ((120, 36), 0.0, ("6",)),
-    "namespaces-finding-120x36": ((120, 36), 0.0, ("4",)),
-    "namespaces-repaired-120x36": ((120, 36), 0.0, ("4",)),
+    "namespaces-test-120x36": ((120, 36), 22.0, ("6",)),
+    "namespaces-finding-120x36": ((120, 36), 33.0, ("4", "down", "down")),
+    "namespaces-repaired-120x36": ((120, 36), 64.0, ("4",)),
 }
 """The same of a recording of ``nictop lab``."""
 
@@ -218,7 +217,7 @@ async def test_a_recorded_lab_looks_like_its_picture(
 ) -> None:
     """Watched, tested, its fault found and repaired."""
     size, start, keys = LAB_REPLAYS[name]
-    compare(name, await draw_replay(size, start, keys, "", monkeypatch, NAMESPACES, nic=""))
+    compare(name, await draw_replay(size, start, keys, "", monkeypatch, path=NAMESPACES, nic=""))
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
@@ -237,6 +236,7 @@ async def draw_replay(
     keys: tuple[str, ...],
     notice: str,
     monkeypatch: pytest.MonkeyPatch,
+    *,
     path: Path | str = DEMO,
     nic: str = DEMO_NIC,
 ) -> str:
@@ -244,9 +244,7 @@ async def draw_replay(
     monkeypatch.setenv("TZ", "UTC")  # times of day are those of the one who looks
     time.tzset()
     try:
-        async with screen_with_replay(
-            path, size, start=start, nic=nic, notice=notice
-        ) as screen:
+        async with screen_with_replay(path, size, start=start, nic=nic, notice=notice) as screen:
             await screen.press(*keys)
             if "6" in keys:
                 await screen.until(lambda: "█" in "".join(screen.drawn()))
