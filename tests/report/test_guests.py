@@ -150,3 +150,10 @@ def test_the_first_line_counts_what_does_not_run() -> None:
     text = guests_text(answers(guests=(paused, replace(WEB1, name="w2", condition="crashed"))), 200)
     assert text.startswith("pve · 2 guests, 1 crashed, 1 paused\n")
     assert "web1           paused (ioerror)" in text
+
+
+def test_network_namespaces_are_no_guests() -> None:
+    """A bridge of a hypervisor may be in one."""
+    inner = replace(WEB1, kind="namespace", name="qlab")
+    text = guests_text(answers(guests=(WEB1, inner)), 80)
+    assert text.startswith("pve · 1 guest · 1 network namespace\n")

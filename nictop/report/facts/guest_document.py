@@ -48,8 +48,10 @@ def guests_of_host(snapshot: Snapshot) -> Iterator[Section]:
 
 
 def headline(snapshot: Snapshot, rows: Sequence[GuestRow]) -> str:
-    """``pve · 12 guests, 3 of them stopped, 1 paused``"""
-    guests = {id(row.guest): row for row in rows}.values()
+    """``pve · 12 guests, 3 of them stopped, 1 paused · 2 network namespaces``"""
+    known = {id(row.guest): row for row in rows}.values()
+    guests = [row for row in known if row.guest.kind != "namespace"]
+    namespaces = len(known) - len(guests)
     stopped = sum(row.is_stopped for row in guests)
     text = count_noun(len(guests), "guest")
     if stopped:
@@ -62,6 +64,8 @@ def headline(snapshot: Snapshot, rows: Sequence[GuestRow]) -> str:
     if snapshot.incomplete:
         parts.append(f"not complete: {snapshot.incomplete}")
     parts.append(text)
+    if namespaces:
+        parts.append(count_noun(namespaces, "network namespace"))
     return " · ".join(parts)
 
 

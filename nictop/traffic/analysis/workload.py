@@ -434,12 +434,17 @@ def _signal_text(number: int) -> str:
 
 def _last_error(figures: WorkloadFigures, report: WorkloadReport | None, error: str) -> str:
     """``: No space left on device``: the last line of its standard error, else what its JSON has
-    as `error`, else the last line of its output beside JSON."""
+    as `error`; else the last line of its output beside JSON, which need not be an error."""
     beside = last_lines(text_beside_json(report.stdout)) if report is not None else ()
-    for lines in (figures.stderr, (error,), beside, figures.stdout):
+    for begin, lines in (
+        (": ", figures.stderr),
+        (": ", (error,)),
+        ("; its last line: ", beside),
+        ("; its last line: ", figures.stdout),
+    ):
         said = [line for line in lines if line.strip()]
         if said:
-            return f": {_message(said[-1])}"
+            return f"{begin}{_message(said[-1])}"
     return " and wrote nothing: it has no terminal, and its standard input is /dev/null"
 
 

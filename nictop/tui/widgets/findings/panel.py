@@ -2,7 +2,7 @@
 
  ▲ ens224: uses the auto-generated profile "Wired connection 1"               +5 (key 4)
 
-``+5``: further findings; ``(key 4)``: lists all of them.
+``+5``: further ones of the badge at the top; ``(key 4)``: lists all of them.
 """
 
 from __future__ import annotations
@@ -67,13 +67,22 @@ def draw_worst_finding(
         return not_checked_line(cells, was_checked=was_checked)
     if not findings:
         return no_problems_line(diagnosis, cells, glyphs, unread)
-    others = len(findings) - 1
+    others = _others(findings)
     number = f" +{others}" if others > 0 else ""
     more = [(number, "accent"), key]
     mark = severity_span(findings[0], glyphs)
     room = cells - width(mark[0]) - span_cells(more)
     text = finding_text(findings[0], several_hosts, glyphs, room)
     return _with_number(mark, text, more, cells)
+
+
+def _others(findings: Sequence[Finding]) -> int:
+    """How many there are beside the first: without those of severity info, which the badge at the
+    top does not count either, unless there are no others."""
+    first, *rest = findings
+    if first.severity == "info":
+        return len(rest)
+    return sum(finding.severity != "info" for finding in rest)
 
 
 def not_checked_line(cells: int, *, was_checked: bool) -> SpanLine:
