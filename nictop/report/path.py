@@ -268,18 +268,38 @@ def finding_blocks(report: PathReport) -> tuple[FindingBlock, ...]:
 
 def path_verdict(report: PathReport, glyphs: Glyphs = UNICODE) -> Verdict:
     is_complete = all(map(is_receipt_known, report.result.directions))
-    is_good = is_complete and not report.findings and not differing_mtus(report)
+    is_good = is_complete and not report.findings and not reservations(report)
     return Verdict(verdict_of_path(report, glyphs), tone="good" if is_good else "normal")
 
 
-def differing_mtus(report: PathReport) -> str:
-    """``1400 on vm1, 1500 on vm2``; "": they are equal, or one is not known. Packets may arrive all
-    the same, as long as a NIC takes larger ones than its MTU."""
+def reservations(report: PathReport) -> tuple[str, ...]:
+    """What a test without findings does not show to be well: ``the MTUs differ: 1400 on vm1, 1500
+    on vm2``, ``vm1 sends by ens256, not by ens224``."""
+    directions = report.result.directions
+    found = [text for text in (_differing_mtus(report), *map(_other_nic, directions)) if text]
+    return tuple(found)
+
+
+def _differing_mtus(report: PathReport) -> str:
+    """Packets may arrive all the same, as long as a NIC takes larger ones than its MTU."""
     ends = [direction.sender for direction in report.result.directions]
     mtus = {end.mtu for end in ends}
     if len(mtus) < 2 or None in mtus:
         return ""
-    return ", ".join(f"{end.mtu} on {clean(end.host)}" for end in ends)
+    each = ", ".join(f"{end.mtu} on {clean(end.host)}" for end in ends)
+    return f"the MTUs differ: {each}"
+
+
+def _other_nic(direction: PathDirection) -> str:
+    """The route of the sender is by another NIC than the chosen one."""
+    sender = direction.sender
+    path = None if direction.test is None else direction.test.path
+    if path is None or path.route != "unicast" or None in (path.ifindex, sender.ifindex):
+        return ""
+    if path.ifindex == sender.ifindex:
+        return ""
+    by = _nic_name(sender, path.ifindex)
+    return f"{clean(sender.host)} sends by {by}, not by {clean(sender.nic)}"
 
 
 def is_receipt_known(direction: PathDirection) -> bool:
@@ -312,9 +332,9 @@ def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
     ]
     if unknown:
         return f"{glyphs.note} {CLEAR}; not known: what {' and '.join(unknown)} received"
-    mtus = differing_mtus(report)
-    if mtus:
-        return f"{glyphs.note} {CLEAR} on the path, but the MTUs differ: {mtus}"
+    but = reservations(report)
+    if but:
+        return f"{glyphs.note} {CLEAR} on the path, but {'; '.join(but)}"
     return f"{glyphs.passed} {CLEAR}"
 
 

@@ -206,13 +206,28 @@ def test_hostile_texts() -> None:
 
 def test_different_mtus_are_no_plain_all_clear() -> None:
     """Each direction passes with the MTU of its sender, as the NICs take larger packets."""
+    assert TEST.path is not None
     small = replace(A, mtu=1400)
+    own = replace(TEST, path=replace(TEST.path, ifindex=B.ifindex))
     there = PathDirection(small, B, TEST, replace(LISTENER, ended=True))
-    back = PathDirection(B, small, TEST, replace(LISTENER, ended=True))
+    back = PathDirection(B, small, own, replace(LISTENER, ended=True))
     report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)), findings=())
     told = f"{small.mtu} on {A.host}, {B.mtu} on {B.host}"
     verdict = path_text(report, 200).splitlines()[-1]
     assert verdict == f"· No problems found on the path, but the MTUs differ: {told}"
+
+
+def test_another_nic_than_the_chosen_one_is_no_plain_all_clear() -> None:
+    assert TEST.path is not None and A.ifindex is not None
+    other = replace(TEST, path=replace(TEST.path, ifindex=A.ifindex + 1))
+    ended = replace(LISTENER, ended=True)
+    there = PathDirection(replace(A, nics={A.ifindex + 1: "ens256"}), B, other, ended)
+    own = replace(TEST, path=replace(TEST.path, ifindex=B.ifindex))
+    back = PathDirection(B, A, own, ended)
+    report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)), findings=())
+    verdict = path_text(report, 200).splitlines()[-1]
+    told = f"{A.host} sends by ens256, not by {A.nic}"
+    assert verdict == f"· No problems found on the path, but {told}"
 
 
 def test_no_all_clear_without_what_a_host_received() -> None:
