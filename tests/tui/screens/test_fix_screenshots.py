@@ -109,5 +109,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
         assert change is not None
         change.progress = replace(change.progress, deadline=HERE + 23.0)
         app.nictop.changes.changed.publish()
+        # the checks have run with the new inventory
+        await wait_until(screen, lambda: "1?" not in screen.drawn()[0])
         await screen.settle()
         compare(f"change-applied-{name}", picture(screen))
