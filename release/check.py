@@ -7,11 +7,12 @@ Exit code 1 if one has failed or was not possible.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from nictop import __version__
@@ -27,6 +28,7 @@ SUMMARY = re.compile(
 """The last line of pytest."""
 MAKE_LINE = re.compile(r"make(\[\d+\])?: ")
 """What make says of itself; with its depth below another make."""
+OF_MAKE = ("ARGS", "MAKEFLAGS", "MAKEOVERRIDES", "MFLAGS")
 MAX_SUMMARY_CHARS = 78
 HOUR = 3600
 
@@ -145,11 +147,17 @@ def _made(step: Step) -> tuple[bool, str]:
         try:
             code = subprocess.run(
                 words, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT, timeout=step.timeout,
-                stdin=subprocess.DEVNULL, check=False,
+                stdin=subprocess.DEVNULL, check=False, env=environment(os.environ),
             ).returncode  # fmt: skip
         except subprocess.TimeoutExpired:
             return False, f"not finished in {step.timeout / HOUR:.0f} h"
     return code == 0, last_words(log.read_text(encoding="utf-8", errors="replace"))
+
+
+def environment(given: Mapping[str, str]) -> dict[str, str]:
+    """Without what the make that started this has for other makes: its ARGS, the names of steps,
+    would be the arguments of each."""
+    return {name: value for name, value in given.items() if name not in OF_MAKE}
 
 
 def last_words(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from release import check
-from release.check import STEPS, Outcome, Step, last_words, main, table
+from release.check import STEPS, Outcome, Step, done, last_words, main, table
 from release.wheels import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
@@ -129,3 +129,17 @@ def test_the_changelog_has_a_part_for_the_version_and_nothing_besides(
 
 def test_nothing_that_is_packaged_has_a_placeholder() -> None:
     assert check.placeholders() == ""
+
+
+def test_the_names_of_steps_are_not_the_arguments_of_each(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """make gives what it was called with to every make below it."""
+    make = tmp_path / "make"
+    make.write_text('#!/bin/sh\necho "given: $MAKEFLAGS $ARGS"\n')
+    make.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setenv("MAKEFLAGS", " -- ARGS=test\\ bench")
+    monkeypatch.setenv("ARGS", "test bench")
+    monkeypatch.setattr(check, "LOGS", tmp_path)
+    assert done(Step("test", "", ("test",))).summary == "given:"
