@@ -529,7 +529,7 @@ def _drops(result: Result, flow: Flow) -> tuple[tuple[Phrase, ...], bool]:
         return (), False
     if unread:
         return (Phrase("drops", f" 0 (not counted: {unread[0]})"),), False
-    return (Phrase("drops", " 0"),), False
+    return (Phrase("drops", " 0 by the NICs and the receive backlog"),), False
 
 
 def _datagrams(result: Result, flow: Flow) -> Judgement:

@@ -103,6 +103,25 @@ def _location(host: str, link: str) -> tuple[str, str]:
     return f"{clean(link)} on {clean(host)}", f": tc -s qdisc show dev {shell_quote(link)}"
 
 
+def _of_receiver(
+    result: Result, flow: Flow, host: str, qdisc: Qdisc, texts: tuple[str, str]
+) -> Judgement:
+    """What a limit of the receiver's packets means for the flow. `texts`: the limit, and the
+    command that shows it."""
+    (limit, command), measured = texts, flow.goodput_or_zero
+    assert qdisc.rate is not None
+    back = [one for one in result.flows if one.sender == host and one is not flow]
+    if back:
+        data = units.bits_per_second(sum(one.goodput_or_zero for one in back))
+        return Judgement.of_possible(limit, f" (carries {data} the other way, too){command}")
+    if result.plan.protocol == "udp":
+        return Judgement.of_excluded(limit, " (UDP has no acknowledgements)")
+    acks = f" (carries acknowledgements of {units.bits_per_second(measured)}"
+    if qdisc.rate >= MIN_ACK_RATE_SHARE * measured:
+        return Judgement.of_excluded(limit, f"{acks})")
+    return Judgement.of_possible(limit, f"{acks}){command}")
+
+
 def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> Judgement:
     where, command = _location(host, link)
     limit = f"qdisc {clean(qdisc_text(qdisc))} of {where}"
@@ -111,10 +130,7 @@ def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> J
         return Judgement.of_possible(limit, rest)
     measured = flow.goodput_or_zero
     if host != flow.sender:
-        acks = f" (carries acknowledgements of {units.bits_per_second(measured)}"
-        if qdisc.rate >= MIN_ACK_RATE_SHARE * measured:
-            return Judgement.of_excluded(limit, f"{acks})")
-        return Judgement.of_possible(limit, f"{acks}){command}")
+        return _of_receiver(result, flow, host, qdisc, (limit, command))
     qdisc_rate = qdisc.rate * (result.plan.streams if qdisc.per_flow else 1)
     share = f"{units.bits_per_second(measured)} received"
     if qdisc.limits_all and AT_RATE_SHARE * qdisc_rate <= measured <= qdisc_rate:

@@ -272,7 +272,7 @@ def _no_match_error(
             _nic_options(options["client"], snapshots[request.client]),
         )
     ends = (snapshots[request.client], snapshots[request.server])
-    unread = unread_links(ends)
+    unread, both_have = unread_links(ends), _addresses_of_both(*ends)
     partly = [clean(end.host) for end in ends if not has_platform(end)]
     if is_same_namespace(*ends):
         reason = f"{names} are the same machine (equal boot ID)"
@@ -280,6 +280,8 @@ def _no_match_error(
         reason = f"what {' and '.join(partly)} is connected to is not read yet"
     elif any(unread):
         reason = f"{names} share no known subnet (not read yet: {first_names(unread)})"
+    elif both_have:
+        reason = f"{names} both have {first_names(both_have)}, and share no other subnet"
     else:
         reason = f"{names} share no subnet"
     both = (
@@ -290,6 +292,17 @@ def _no_match_error(
         f"{reason}: give NIC or address of both ends (routers may be between them)",
         "; ".join(filter(None, both)),
     )
+
+
+def _addresses_of_both(client: Snapshot, server: Snapshot) -> tuple[str, ...]:
+    """Global addresses that are on links of both: packets to one do not leave the host that has it
+    itself."""
+    of_each = []
+    for end in (client, server):
+        of_each.append(
+            {one.address for link in end.links.values() for one in global_addresses(link)}
+        )
+    return tuple(sorted(of_each[0] & of_each[1]))
 
 
 def _chosen_text(request: EndpointSelection, options: Mapping[str, str]) -> str:

@@ -359,7 +359,7 @@ def test_network_is_possible_if_both_hosts_are_excluded() -> None:
         "CPU (hottest on average: b CPU 2 at 50 %, a CPU 2 at 50 %), receive window (full 0 % of the "
         "time), "
         "send buffer (full 0 % of the time), retransmits 0.0023 % (limit 14.7 Gb/s at "
-        "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0"
+        "rtt 200 µs, MSS 1448: CUBIC, RFC 9438), drops 0 by the NICs and the receive backlog"
     )
 
 
@@ -477,6 +477,21 @@ def test_qdisc_with_known_parameters(host: str, qdisc: Qdisc, part: str) -> None
         "; excluded: " not in sentence
         or "tc -s qdisc show dev ens4" in sentence.partition("; excluded: ")[0]
     )
+
+
+def test_qdisc_of_the_receiver_is_about_what_it_sends() -> None:
+    """Acknowledgements of TCP, nothing of UDP, and in both directions data, too."""
+    slow = Qdisc("tbf", "1:", rate=9_000_000_000)
+    setups = {**SETUPS, "b": NicSetup(1, (SendQueueing("ens4", "tbf", (slow,)),))}
+    limit = "qdisc tbf rate 9Gbit of ens4 on b"
+    one_way = result(flows=FEW_RETRANSMITS, hosts=IDLE)
+    assert f"{limit} (carries acknowledgements of 5.00 Gb/s)" in bottleneck(one_way, setups)
+    udp = replace(one_way, plan=replace(one_way.plan, protocol="udp"))
+    assert f"{limit} (carries acknowledgements" not in bottleneck(udp, setups)
+    (there,) = one_way.flows
+    back = replace(there, sender=there.receiver, receiver=there.sender)
+    both = bottleneck(replace(one_way, flows=(there, back)), setups)
+    assert f"possible: {limit} (carries 5.00 Gb/s the other way, too): tc -s qdisc" in both
 
 
 @pytest.mark.parametrize(
