@@ -118,3 +118,33 @@ def test_fixes_of_all_rules(source: str) -> None:
     assert [one for one in printed if one[1] < MIN_IPV4_MTU] == []
     if source == "cases":
         assert len({rule for rule, _ in printed}) >= 3
+
+
+@pytest.mark.parametrize(
+    ("more", "hangs"),
+    [
+        ({"addresses": [{"family": "ipv4", "address": "192.0.2.1", "prefix_length": 24}]}, False),
+        ({"addresses": []}, True),
+    ],
+)
+def test_tcp_hangs_only_where_it_does_not_end_at_the_smaller_mtu(
+    more: dict[str, object], hangs: bool
+) -> None:
+    """Its end announces an MSS that fits; a port of a bridge announces none."""
+    peer = field_mapping(VethPeer("eth0", 9000))
+    veth = {"kind": "veth", "bus": None, "lower": 4, "lower_namespace": 0, "veth_peer": peer}
+    host = host_facts({"base": "kvm-guest", "links": {"v1": {**veth, "mtu": 1500, **more}}})
+    (found,) = [
+        one for one in diagnose([host]).findings if one.rule == "veth_ends_have_different_mtus"
+    ]
+    assert ("large transfers hang" in found.why) is hangs
+    assert ("MSS" in found.why) is not hangs
+
+
+@pytest.mark.parametrize(("mtu_of_b", "hangs"), [(1400, False), (1500, True)])
+def test_a_black_hole_at_the_other_end_is_none_for_tcp(mtu_of_b: int, hangs: bool) -> None:
+    small = host_facts({"name": "b", "links": {"enp1s0": {"mtu": mtu_of_b}}})
+    size = PathSize("udp", 1500, 1400)
+    result = PathResult(1.0, "", 0, (healthy("a", "b", sizes=(size,)), healthy("b", "a")))
+    (one,) = path_findings(result, {**FACTS, "b": small})
+    assert ("large transfers hang" in one.why) is hangs

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.tunnels import devices_below, overhead, underlay
 from nictop.model.text import units
@@ -42,6 +43,10 @@ VLAN_TAG_BYTES = 4
 """include/linux/netdevice.h, __is_skb_forwardable: a veth or a bridge port accepts a frame of the
 MTU, the Ethernet header and a VLAN tag, tagged or not; and any for segmentation offload."""
 VLAN_NOTE = "its MTU and 4 bytes, room for a VLAN tag"
+ANNOUNCED_MSS = (
+    "TCP with the smaller end passes, as that announces what it takes (MSS). Large packets of UDP "
+    "and tunnels are lost, and of all TCP that is forwarded through it."
+)
 GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
 
 
@@ -458,10 +463,18 @@ def _veth_finding(host: HostFacts, ends: VethEnds, counter: str, dropped: int) -
         f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
         evidence=tuple(evidence),
         why=f"Packets above {_forwarded_bytes(ends.smaller)} bytes from the larger end are dropped "
-        f"at the smaller one ({VLAN_NOTE}). Small packets pass: ping and SSH work, large transfers "
-        f"hang. {GSO_NOTE}",
+        f"at the smaller one ({VLAN_NOTE}). {_lost_there(ends)}",
         fixes=(_equal_ends(host, ends),),
     )
+
+
+def _lost_there(ends: VethEnds) -> str:
+    """Where TCP ends at the smaller end, it announces an MSS that fits (RFC 9293 section 3.7.1)."""
+    link = ends.link
+    is_smaller = link.mtu < ends.mtu
+    if is_smaller and (link.master is not None or not has_global_address(link)):
+        return f"Small packets pass: ping and SSH work, large transfers hang. {GSO_NOTE}"
+    return ANNOUNCED_MSS
 
 
 def _different_ends(host: HostFacts) -> Iterator[VethEnds]:

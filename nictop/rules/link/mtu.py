@@ -18,9 +18,10 @@ from nictop.rules.subjects import address_text, link_finding
 KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
 """Kinds of links that carry the addresses of the NIC below them."""
 WHY = (
-    "Frames larger than the receiver's MTU may be dropped without a message: then ping and SSH "
-    "work, and large "
-    "transfers hang. Some NICs receive them, such as virtio; a path test shows it (nictop path)."
+    "Frames larger than the receiver's MTU may be dropped without a message. TCP between the two "
+    "passes, as each announces what it takes (MSS); large packets of UDP and tunnels are lost "
+    "then, and of all TCP that is forwarded. Some NICs receive them, such as virtio; a path test "
+    "shows it (nictop path)."
 )
 Member = tuple[HostFacts, Link, str]
 

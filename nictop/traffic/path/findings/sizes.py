@@ -9,6 +9,7 @@ from nictop.probe.records import IcmpError, Link, PathSize, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, smallest_mtu
+from nictop.rules.link.guest_mtu import ANNOUNCED_MSS
 from nictop.rules.tunnels import is_on
 from nictop.traffic.path.findings.tested_direction import (
     PROTOCOL_NAMES,
@@ -76,9 +77,16 @@ def _black_hole(tested: TestedDirection, link: Link, size: PathSize, largest: in
         link,
         f"MTU black hole to {to}: {lost}",
         evidence=tuple(evidence),
-        why=f"{where}. Small packets pass: ping and SSH work, large transfers hang.",
+        why=f"{where}. {_lost_above(size, peer_link)}",
         fixes=_mtu_fixes(tested, link, _passing_mtu(tested, size, largest, peer_link)),
     )
+
+
+def _lost_above(size: PathSize, peer_link: Link | None) -> str:
+    """What a black hole does to whom."""
+    if peer_link is not None and peer_link.mtu < size.limit:
+        return ANNOUNCED_MSS
+    return "Small packets pass: ping and SSH work, large transfers hang."
 
 
 def _peer_link(tested: TestedDirection) -> Link | None:
