@@ -99,8 +99,11 @@ def test_a_relay_ends_when_nobody_reads_or_sends(monkeypatch: pytest.MonkeyPatch
         assert pipes.is_full
 
 
-def test_what_was_taken_is_told_after_the_output_that_waited(tmp_path: Path) -> None:
+def test_what_was_taken_is_told_after_the_output_that_waited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """No other record tells it then, and the bridge sends no more before it knows."""
+    monkeypatch.setattr(guest_relay, "STALL_SECONDS", 10 * TEST_TIMEOUT)  # on a slow machine, too
     written = tmp_path / "written"
     script = f"head -c {OUTPUT_BYTES} /dev/urandom; touch {written}; cat >/dev/null"
     with relayed("sh", "-c", script) as pipes:

@@ -221,6 +221,22 @@ async def test_old_entry_beside_silence(both: Pair) -> None:
     assert measured(static).macs == () and static.findings == ()
 
 
+async def test_arp_that_is_off_at_the_other_end_is_the_cause(both: Pair) -> None:
+    """Not another VLAN or a switch port, which would look the same to the sender."""
+    off, on = (f"ip link set dev {WIRE} arp {state}" for state in ("off", "on"))
+    with applied(both.server, off, on):
+        both.client.run(["ip", "neighbour", "flush", "dev", WIRE])
+        await refreshed(both)
+        report = await tested(both)
+    await refreshed(both)
+    (found,) = (
+        one for one in report.findings if (one.rule, one.host) == ("path_no_neighbour", "a")
+    )
+    assert found.title == f"no MAC address for 198.18.0.2: ARP is off on b {WIRE}"
+    assert [(fix.where, fix.peer) for fix in found.fixes] == [("peer", "b")]
+    assert [str(step) for step in found.fixes[0].commands] == [on]
+
+
 async def test_static_entry_and_a_firewall(both: Pair) -> None:
     """What arrives is not told as a missing neighbour, though nobody answers ARP."""
     ignore = f"sysctl -qw net.ipv4.conf.{WIRE}.arp_ignore"

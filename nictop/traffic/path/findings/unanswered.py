@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nictop.model.text.words import count_noun
-from nictop.probe.records import ReceivedPackets
-from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command
+from nictop.model.text.words import IFF_NOARP, count_noun
+from nictop.probe.records import Link, ReceivedPackets
+from nictop.rules.finding import Evidence, Finding, Fix, on_peer
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
 from nictop.traffic.path.findings.separated import separated_finding, separation_of
@@ -123,7 +123,9 @@ def _rule_fix(tested: TestedDirection, rule: str) -> Fix:
 
 
 def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
-    wanted = tested.receiver.address
+    wanted, other = tested.receiver.address, tested.receiver_link
+    if other is not None and other.flags & IFF_NOARP:
+        return _arp_is_off(tested, other, state)
     return path_finding(
         "path_no_neighbour",
         "critical",
@@ -146,6 +148,26 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
                 "known causes.",
             ),
         ),
+    )
+
+
+def _arp_is_off(tested: TestedDirection, other: Link, state: str) -> Finding:
+    """The other end answers nobody."""
+    wanted, to = tested.receiver.address, tested.receiver.host
+    turned_on, undo = with_undo(("ip", "link", "set", "dev", other.name, "arp"), "on", "off")
+    return path_finding(
+        "path_no_neighbour",
+        "critical",
+        tested.host,
+        tested.link,
+        f"no MAC address for {wanted}: ARP is off on {to} {other.name}",
+        evidence=(
+            Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"),
+            Evidence(f"flags of {to} {other.name}", "NOARP", f"ip link show dev {other.name}"),
+            *_answers(tested),
+        ),
+        why="It answers no request for the MAC address of its addresses, and asks for none.",
+        fixes=on_peer(to, (Fix("peer", "Turn ARP on", (turned_on,), False, (undo,)),)),
     )
 
 
