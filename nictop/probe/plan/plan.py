@@ -154,6 +154,8 @@ def read_operation(
     """Values, undo and interruptions of one operation on kernel settings. Raises ValueError."""
     touched = interfaces_of(operation, roots)
     disturbs = INTERRUPTIONS.get(operation.kind, ())
+    if operation.kind == "address del" and is_added_before(operation, earlier):
+        disturbs = ()
     words = tuple(text.format(name=operation.subject, number=operation.number) for text in disturbs)
     try:
         before = read_state(operation, roots)
@@ -238,6 +240,19 @@ def planned_action(
         persistent=planned.persistent,
         disturbs=(*planned.disturbs, *used_by),
     )
+
+
+def is_added_before(operation: Operation, earlier: Iterable[PlannedOperation]) -> bool:
+    """The address of an operation is on its link with another prefix length by then, so that it is
+    never gone."""
+    address, _, _ = operation.settings[0][0].partition("/")
+    for one in earlier:
+        other = one.operation
+        if (other.kind, other.interface) != ("address add", operation.interface):
+            continue
+        if other.settings[0][0].partition("/")[0] == address:
+            return True
+    return False
 
 
 def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:

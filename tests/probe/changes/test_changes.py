@@ -512,6 +512,19 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
         assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
 
 
+def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace) -> None:
+    """IPv4 takes it with both prefix lengths: then it stays."""
+    lost = f"connections to this address of {LINK} are lost"
+    host.run(["ip", "address", "add", "203.0.113.7/25", "dev", LINK])
+    remove = ["ip", "address", "del", "203.0.113.7/25", "dev", LINK]
+    add = ["ip", "address", "add", "203.0.113.7/24", "dev", LINK]
+    with change_client(host) as change:
+        assert lost in change.prepare([remove]).plan[0].disturbs
+        assert lost not in change.prepare([add, remove]).plan[1].disturbs
+        other = ["ip", "address", "add", "203.0.113.8/25", "dev", LINK]
+        assert lost in change.prepare([other, remove]).plan[1].disturbs
+
+
 def test_another_prefix_length_of_an_ipv6_address(host: Namespace) -> None:
     """It is removed first, and its routes via a gateway stay; not if one has it as its source."""
     host.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
