@@ -13,7 +13,7 @@ from nictop.model.devices.traffic_control import qdisc_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.records import GeneratorFloor
+from nictop.probe.records import GeneratorFloor, Qdisc
 from nictop.traffic.analysis.cpu_limits import (
     BUSY_CPU_SHARE,
     busiest_first,
@@ -27,6 +27,7 @@ from nictop.traffic.analysis.judgement import (
     limit_rows,
     undetermined_text,
 )
+from nictop.traffic.analysis.qdisc_limits import AT_RATE_SHARE
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import histogram_of, merged
@@ -186,7 +187,13 @@ def transaction_bottleneck(
     if figures is None or not figures.latency.count or result.failure is not None:
         return "", ()
     found = combined(
-        (_delay(figures, setups), _losses(figures), _generator(figures), _cpus(result.hosts))
+        (
+            _delay(figures, setups),
+            _rates(result.plan, figures, setups),
+            _losses(figures),
+            _generator(figures),
+            _cpus(result.hosts),
+        )
     )
     if found.cause is not None:
         return str(found.cause), limit_rows(found)
@@ -215,6 +222,35 @@ def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judge
     if delay >= PARTLY_SHARE * median:
         return Judgement(possible=(phrase,))
     return Judgement(excluded=(phrase,))
+
+
+def _rates(plan: RunPlan, figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judgement:
+    """Queueing disciplines that limit the rate: what the transactions carry of it, at least."""
+    if plan.test not in CONTROL_PACKETS or figures.seconds <= 0:
+        return Judgement()
+    (by_client, by_server), _ = packet_bytes(plan, figures.latency.count)
+    found = []
+    for host, sent in ((plan.client.host, by_client), (plan.server.host, by_server)):
+        setup = setups.get(host)
+        for sending in () if setup is None else setup.qdiscs:
+            found += [
+                _rate(host, sending.link, qdisc, 8 * sent / figures.seconds)
+                for qdisc in sending.acting
+                if qdisc.rate
+            ]
+    return combined(found)
+
+
+def _rate(host: str, link: str, qdisc: Qdisc, carried: float) -> Judgement:
+    """`carried`: bits per second."""
+    assert qdisc.rate is not None
+    share = f"{units.bits_per_second(carried)} of {units.bits_per_second(qdisc.rate)}"
+    limit = f"qdisc {clean(qdisc_text(qdisc))} of {clean(link)} on {clean(host)}"
+    if qdisc.limits_all and carried >= AT_RATE_SHARE * qdisc.rate:
+        return Judgement.of_cause(limit, f": the transactions carry {share}")
+    if carried >= PARTLY_SHARE * qdisc.rate:
+        return Judgement.of_possible(limit, f" (the transactions carry {share})")
+    return Judgement.of_excluded(limit, f" (the transactions carry {share})")
 
 
 def _losses(figures: TransactionFigures) -> Judgement:

@@ -209,6 +209,23 @@ def test_bottlenecks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("rate", "verdict"),
+    [(12_000_000, "cause"), (20_000_000, "possible"), (100_000_000, "excluded"), (None, "")],
+)
+def test_a_limited_rate_is_examined(rate: int | None, verdict: str) -> None:
+    """12,500 transactions of 116 bytes per second carry 11.6 Mb/s each way."""
+    tbf = Qdisc("tbf", "1:", rate=rate)
+    limited = {"a": NicSetup(qdiscs=(SendQueueing("ens4", "tbf", (tbf,)),), host="a")}
+    rows = transaction_bottleneck(rr(floors=(floor(20),)), limited)[1]
+    found = [(one.verdict, one.value) for one in rows if one.limit.startswith("qdisc tbf")]
+    if not verdict:
+        assert found == []
+        return
+    ((judged, value),) = found
+    assert judged == verdict and "the transactions carry 11.6 Mb/s of" in value
+
+
+@pytest.mark.parametrize(
     ("own", "verdict"), [(75, "cause"), (60, "possible"), (41, "possible"), (20, "excluded")]
 )
 def test_a_generator_that_takes_half_of_the_latency_is_not_excluded(own: int, verdict: str) -> None:
