@@ -123,7 +123,7 @@ def test_singular_and_plural() -> None:
     sentences = {one.kind: one.text for one in result_sentences(made)}
     assert "1 of 1 datagram lost" in sentences["goodput"]
     assert sentences["sender"].startswith(
-        "1.00 Gb/s sent by a, 1 retransmit (0.80 per GB), cwnd 1 segment"
+        "1.00 Gb/s taken by the socket of a, 1 retransmit (0.80 per GB), cwnd 1 segment"
     )
     assert stored_runs_text(
         StoredRuns(left_out=1, results=((Path("/r/1.json"), stored(made)),)), 120
@@ -133,7 +133,7 @@ def test_singular_and_plural() -> None:
 def test_seconds_of_both_ends_are_named_if_they_differ() -> None:
     ends = flow(1.0, sent=Total(True, True, 11.0, 0.95e9), received=Total(False, False, 10.0, 1e9))
     (text,) = [one.text for one in result_sentences(result(flows=(ends,))) if one.kind == "sender"]
-    assert text == "950 Mb/s sent by a in 11.0 s (received in 10.0 s), 0 retransmits"
+    assert text == "950 Mb/s taken by the socket of a in 11.0 s (received in 10.0 s), 0 retransmits"
 
 
 def test_sentences_of_a_run_that_may_be_ranked() -> None:
@@ -148,7 +148,7 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
     assert sentences == {
         "goodput": "5.00 Gb/s received by b, 53 % of line rate",
         "ceiling": "9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
-        "sender": "5.01 Gb/s sent by a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 "
+        "sender": "5.01 Gb/s taken by the socket of a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 "
         "segments, MSS 1448, cubic",
         "held back": "the sender's core",
         "path": "verified: a: ens4 carried it; b: ens5 carried it",

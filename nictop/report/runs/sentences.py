@@ -747,8 +747,10 @@ def _of_requested(result: Result) -> str:
 
 
 def _sent_text(result: Result, flow: Flow) -> str:
+    """Of TCP it is what the socket took, of which some may never have been sent."""
     assert flow.sent is not None
-    rate = f"{units.bits_per_second(flow.sent.bits_per_second)} sent by {clean(flow.sender)}"
+    how = "sent by" if result.plan.protocol == "udp" else "taken by the socket of"
+    rate = f"{units.bits_per_second(flow.sent.bits_per_second)} {how} {clean(flow.sender)}"
     if _is_foreign(result, flow.sender):
         rate += REPORTED
     parts = [rate + _seconds_apart_text(flow.sent, flow.received)]

@@ -29,7 +29,7 @@ async def test_the_whole_test_is_named_and_a_tall_screen_has_the_limits(
                 lambda: any("TCP ×4 16 s MTU 1500 iperf3" in row for row in screen.drawn()[5:]),
             )
             text = "\n".join(screen.drawn())
-            assert ("excluded" in text, "sent by alma-load-001" in text) == (
+            assert ("excluded" in text, "taken by the socket of alma-load-001" in text) == (
                 size == TALL,
                 size == TALL,
             )
