@@ -30,6 +30,7 @@ from tests.support.findings import lines_of_case
 from tests.support.picture import picture_of, text_of
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
 from tests.support.screen import (
+    WIDE,
     Screen,
     ScriptedHosts,
     frozen_clock,
@@ -119,14 +120,17 @@ REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
 }
 """Size, seconds after the begin of the demo, keys."""
 
-NAMESPACES = Path(__file__).parents[2] / "data" / "recordings" / "lab.nictop"
-LAB_REPLAYS: dict[str, tuple[tuple[int, int], float, tuple[str, ...]]] = {
+RECORDINGS = Path(__file__).parents[2] / "data" / "recordings"
+VETH, BRIDGE = RECORDINGS / "lab.nictop", RECORDINGS / "lab-bridge.nictop"
+LAB_REPLAYS: dict[str, tuple[Path, float, tuple[str, ...]]] = {
     # docs/lab.md
-    "namespaces-test-120x36": ((120, 36), 22.0, ("6",)),
-    "namespaces-finding-120x36": ((120, 36), 33.0, ("4", "down", "down")),
-    "namespaces-repaired-120x36": ((120, 36), 64.0, ("4",)),
+    "namespaces-test-120x36": (VETH, 22.0, ("6",)),
+    "namespaces-finding-120x36": (VETH, 33.0, ("4", "down", "down")),
+    "namespaces-repaired-120x36": (VETH, 64.0, ("4",)),
+    "namespaces-hosts-120x36": (BRIDGE, 10.0, ("5",)),
+    "namespaces-bridge-120x36": (BRIDGE, 16.0, ("4", "down")),
 }
-"""The same of a recording of ``nictop lab``."""
+"""A recording of ``nictop lab``, seconds after its begin, keys."""
 
 
 def lines_of(name: str) -> list[Line]:
@@ -216,8 +220,8 @@ async def test_a_recorded_lab_looks_like_its_picture(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Watched, tested, its fault found and repaired."""
-    size, start, keys = LAB_REPLAYS[name]
-    compare(name, await draw_replay(size, start, keys, "", monkeypatch, path=NAMESPACES, nic=""))
+    path, start, keys = LAB_REPLAYS[name]
+    compare(name, await draw_replay(WIDE, start, keys, "", monkeypatch, path=path, nic=""))
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])
