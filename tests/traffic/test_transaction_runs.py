@@ -13,6 +13,7 @@ import pytest
 
 from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
+from nictop.traffic.analysis.transactions import MANY_LOST_SHARE
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import merged
 from nictop.traffic.live.run_view import LiveRun, result_view
@@ -86,10 +87,9 @@ async def test_figures_of_a_run(module_pair: Pair, kind: str) -> None:
         and result.flows == ()
         and result.goodput is None
     )
-    assert (
-        figures.latency.count > 0 == figures.lost
-        and figures.rate == figures.latency.count / figures.seconds
-    )
+    assert figures.latency.count > 0 and figures.rate == figures.latency.count / figures.seconds
+    # on a loaded machine a step of one may take longer than it is waited for
+    assert figures.lost_share < MANY_LOST_SHARE
     assert (figures.connect is not None) == (plan.test == "crr") and figures.ended_early == ""
     if plan.files is not None:
         assert figures.latency.count == plan.files and figures.seconds < plan.time
