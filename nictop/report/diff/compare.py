@@ -28,7 +28,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, VirtualFunction
 from nictop.report.diff.age import notes_of
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
-from nictop.report.diff.own_values import OwnValues
+from nictop.report.diff.own_values import OwnValues, host_values
 from nictop.report.diff.unknown import UnknownFacts
 from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, diagnose
 
@@ -170,7 +170,8 @@ def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> Ho
     host: tuple[Difference, ...] = ()
     if not only_nics:
         host = _host_differences(left.snapshot, right.snapshot)
-    nics = tuple(_nic_differences(pair, left.snapshot, right.snapshot) for pair in pairs)
+    values = (host_values(left.snapshot), host_values(right.snapshot))
+    nics = tuple(_nic_differences(pair, left.snapshot, right.snapshot, values) for pair in pairs)
     between = _findings_between(left, right) if is_one_moment else []
     findings = _one_sided(left, right, pairs, between)
     for finding in between:
@@ -206,7 +207,8 @@ def _named(snapshot: Snapshot, name: str) -> Link | None:
 
 def _host_differences(left: Snapshot, right: Snapshot) -> tuple[Difference, ...]:
     ours, theirs = (
-        _facts(link_facts(row_of_host(host), host), OwnValues(host)) for host in (left, right)
+        _facts(link_facts(row_of_host(host), host), OwnValues(host_values(host)))
+        for host in (left, right)
     )
     unknown = (UnknownFacts(left), UnknownFacts(right))
     found = _differences(ours, theirs, unknown)
@@ -222,11 +224,17 @@ def _sysctl_differences(
             yield Difference("sysctl", name, str(left[name]), str(right[name]), "differs")
 
 
-def _nic_differences(pair: NicPair, left: Snapshot, right: Snapshot) -> NicDifferences:
+def _nic_differences(
+    pair: NicPair,
+    left: Snapshot,
+    right: Snapshot,
+    values: tuple[Mapping[str, str], Mapping[str, str]],
+) -> NicDifferences:
+    """`values`: `host_values` of both."""
     if pair.left is None or pair.right is None:
         return NicDifferences(_name_of(pair.left), _name_of(pair.right), (), ())
-    ours = _facts(_sections_of(pair.left, left), OwnValues(left, pair.left))
-    theirs = _facts(_sections_of(pair.right, right), OwnValues(right, pair.right))
+    ours = _facts(_sections_of(pair.left, left), OwnValues(values[0], pair.left))
+    theirs = _facts(_sections_of(pair.right, right), OwnValues(values[1], pair.right))
     expected = frozenset[str]()
     if _is_balanced(left) or _is_balanced(right):
         expected |= BALANCED_LABELS

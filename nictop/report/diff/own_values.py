@@ -8,7 +8,7 @@ profile that is bound to one of these is a difference.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.records import Link
@@ -23,23 +23,27 @@ VALUE = re.compile(r"[\w.-]+(?::+[\w.-]+)*")
 UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
+def host_values(snapshot: Snapshot) -> dict[str, str]:
+    """Value of the host, or of one of its NICs → its placeholder."""
+    found = {}
+    if snapshot.hello is not None and snapshot.hello.hostname:
+        found[snapshot.hello.hostname.lower()] = HOST_PLACEHOLDER
+    for link in snapshot.links.values():
+        found.update(_placeholders_of(link, f"of {link.name}"))
+    return found
+
+
+def _placeholders_of(link: Link, whose: str) -> dict[str, str]:
+    return {value.lower(): f"{kind} {whose}" for value, kind in _values_of(link) if value}
+
+
 class OwnValues:
-    """Those of a host, and of one of its NICs; None: of the host alone."""
+    """Those of a host (`host_values`), and of one of its NICs; None: of the host alone."""
 
-    def __init__(self, snapshot: Snapshot, nic: Link | None = None) -> None:
+    def __init__(self, host: Mapping[str, str], nic: Link | None = None) -> None:
         self._name = "" if nic is None else nic.name
-        self._placeholders: dict[str, str] = {}
-        if snapshot.hello is not None:
-            self._placeholders[snapshot.hello.hostname.lower()] = HOST_PLACEHOLDER
-        for link in snapshot.links.values():
-            self._add(link, f"of {link.name}")
-        if nic is not None:
-            self._add(nic, NIC_PLACEHOLDER)
-        self._placeholders.pop("", None)
-
-    def _add(self, link: Link, whose: str) -> None:
-        for value, kind in _values_of(link):
-            self._placeholders[value.lower()] = f"{kind} {whose}"
+        self._host = host
+        self._nic = {} if nic is None else _placeholders_of(nic, NIC_PLACEHOLDER)
 
     def without_name(self, text: str) -> str:
         """With the placeholder for each word that is the name of the NIC."""
@@ -58,7 +62,8 @@ class OwnValues:
         value = word.group()
         if UUID.fullmatch(value):
             return UUID_PLACEHOLDER
-        return self._placeholders.get(value.lower(), value)
+        known = value.lower()
+        return self._nic.get(known) or self._host.get(known, value)
 
 
 def _values_of(link: Link) -> Iterator[tuple[str, str]]:
