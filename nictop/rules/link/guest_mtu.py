@@ -43,6 +43,8 @@ VLAN_TAG_BYTES = 4
 """include/linux/netdevice.h, __is_skb_forwardable: a veth or a bridge port accepts a frame of the
 MTU, the Ethernet header and a VLAN tag, tagged or not; and any for segmentation offload."""
 VLAN_NOTE = "its MTU and 4 bytes, room for a VLAN tag"
+TRANSFERS_HANG = "Small packets pass: ping and SSH work, large transfers hang."
+"""Of a smaller MTU between two ends, of which neither knows it."""
 ANNOUNCED_MSS = (
     "TCP with the smaller end passes, as that announces what it takes (MSS). Large packets of UDP "
     "and tunnels are lost, and of all TCP that is forwarded through it."
@@ -88,8 +90,8 @@ def _tap_finding(at: Attachment, fixes: tuple[Fix, ...]) -> Finding:
             _mtu_evidence(f"MTU of {at.guest.name} {nic.name}", nic),
         ),
         why=f"Packets to the guest above {_forwarded_bytes(tap.mtu)} bytes are dropped without a "
-        "counter (the MTU of the tap and 4 bytes, room for a VLAN tag). Small packets pass: ping "
-        f"and SSH work, large transfers hang. {GSO_NOTE}",
+        f"counter (the MTU of the tap and 4 bytes, room for a VLAN tag). {TRANSFERS_HANG} "
+        f"{GSO_NOTE}",
         fixes=fixes,
     )
 
@@ -355,8 +357,8 @@ def _uplink_finding(host: HostFacts, bridge: Link, uplink: Link, large: Sequence
         f"{names} with MTU {size}, but {uplink.mtu} of its uplink {uplink.name}",
         evidence=(*ends, _mtu_evidence(f"MTU of {uplink.name}", uplink)),
         why=f"The bridge drops packets above {_forwarded_bytes(uplink.mtu)} bytes for the network "
-        f"behind {uplink.name} ({VLAN_NOTE}), and neither reports nor counts them. Small packets "
-        "pass: ping and SSH work, large transfers hang.",
+        f"behind {uplink.name} ({VLAN_NOTE}), and neither reports nor counts them. "
+        f"{TRANSFERS_HANG}",
         fixes=tuple(_uplink_fixes(host, uplink, large, size)),
     )
 
@@ -473,7 +475,7 @@ def _lost_there(ends: VethEnds) -> str:
     link = ends.link
     is_smaller = link.mtu < ends.mtu
     if is_smaller and (link.master is not None or not has_global_address(link)):
-        return f"Small packets pass: ping and SSH work, large transfers hang. {GSO_NOTE}"
+        return f"{TRANSFERS_HANG} {GSO_NOTE}"
     return ANNOUNCED_MSS
 
 

@@ -9,7 +9,7 @@ from nictop.probe.records import IcmpError, Link, PathSize, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, smallest_mtu
-from nictop.rules.link.guest_mtu import ANNOUNCED_MSS
+from nictop.rules.link.guest_mtu import ANNOUNCED_MSS, TRANSFERS_HANG
 from nictop.rules.tunnels import is_on
 from nictop.traffic.path.findings.tested_direction import (
     PROTOCOL_NAMES,
@@ -86,7 +86,7 @@ def _lost_above(size: PathSize, peer_link: Link | None) -> str:
     """What a black hole does to whom."""
     if peer_link is not None and peer_link.mtu < size.limit:
         return ANNOUNCED_MSS
-    return "Small packets pass: ping and SSH work, large transfers hang."
+    return TRANSFERS_HANG
 
 
 def _peer_link(tested: TestedDirection) -> Link | None:
