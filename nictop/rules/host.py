@@ -12,6 +12,7 @@ from functools import _lru_cache_wrapper, cached_property, lru_cache, wraps
 from typing import Any, TypeVar
 
 from nictop.model.devices.driver_losses import Meaning, loss_positions
+from nictop.model.devices.link_history import LinkHistory
 from nictop.model.devices.virtual_functions import virtual_functions_in_use
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.profile_match import ProfileMatches, profile_matches
@@ -147,6 +148,10 @@ class HostFacts:
     def ports_of(self, link: Link) -> tuple[Link, ...]:
         """Ports of a bridge, bond or other master."""
         return self.ports.get(link.ifindex, ())
+
+    def history_of(self, link: Link) -> LinkHistory | None:
+        """What happened to its device while the host was watched; None: it has none, or is new."""
+        return self.snapshot.histories.get(link.device or "")
 
     def link_at(self, ifindex: int | None) -> Link | None:
         """The link with this index; None: no index is given, or it is not one of a link here."""

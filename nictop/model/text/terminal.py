@@ -149,7 +149,7 @@ better than any."""
 
 
 @lru_cache(maxsize=1024)  # the same facts are shown in every update
-@lru_cache(maxsize=1024)  # what is told about a device is the same in nearly every update
+@lru_cache(maxsize=1024)  # what is said of a device is the same in nearly every update
 def wrap(text: str, cells: int) -> tuple[str, ...]:
     """Clean text in lines of at most `cells` cells, broken at blanks; a word that is wider than a
     line at the last separator that fits, and anywhere only where there is none."""

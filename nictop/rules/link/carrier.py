@@ -199,7 +199,7 @@ def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> i
 
 
 def _watched_losses(host: HostFacts, link: Link) -> Losses | None:
-    history = host.snapshot.histories.get(link.device or "")
+    history = host.history_of(link)
     if history is None:
         return None
     begin = history.points[0].time
@@ -217,7 +217,7 @@ def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
     if counted < MIN_LOSSES_IN_ALL:
         return None
     created = link.created or 0.0
-    history = host.snapshot.histories.get(link.device or "")
+    history = host.history_of(link)
     downs = 0 if history is None else history.all_downs
     losses = counted - max(_set_up_again(host, link, 0.0, math.inf), downs)
     losses = _at_most_logged(host, link, losses, created)

@@ -135,7 +135,7 @@ def _resets(host: HostFacts, link: Link) -> Resets | None:
     missed = link_messages(host, link, "completions_missed")
     if not counted and logged is None and missed is None:
         return None
-    history = host.snapshot.histories.get(link.device or "")
+    history = host.history_of(link)
     watched = 0 if history is None else history.new_resets
     return Resets(tuple(counted), logged, missed, watched)
 

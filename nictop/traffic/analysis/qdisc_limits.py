@@ -103,6 +103,11 @@ def _location(host: str, link: str) -> tuple[str, str]:
     return f"{clean(link)} on {clean(host)}", f": tc -s qdisc show dev {shell_quote(link)}"
 
 
+def limit_name(host: str, link: str, qdisc: Qdisc) -> str:
+    """``qdisc tbf rate 500Mbit of ens4 on vm1``"""
+    return f"qdisc {clean(qdisc_text(qdisc))} of {clean(link)} on {clean(host)}"
+
+
 def _of_receiver(
     result: Result, flow: Flow, host: str, qdisc: Qdisc, texts: tuple[str, str]
 ) -> Judgement:
@@ -123,8 +128,8 @@ def _of_receiver(
 
 
 def _acting(result: Result, flow: Flow, host: str, link: str, qdisc: Qdisc) -> Judgement:
-    where, command = _location(host, link)
-    limit = f"qdisc {clean(qdisc_text(qdisc))} of {where}"
+    _, command = _location(host, link)
+    limit = limit_name(host, link, qdisc)
     if _changes_packets(qdisc) or qdisc.rate is None:
         rest = f", which {effect_text(replace(qdisc, rate=None))}{command}"
         return Judgement.of_possible(limit, rest)

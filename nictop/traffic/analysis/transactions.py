@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from nictop.model.devices.traffic_control import qdisc_text
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
@@ -27,7 +26,7 @@ from nictop.traffic.analysis.judgement import (
     limit_rows,
     undetermined_text,
 )
-from nictop.traffic.analysis.qdisc_limits import AT_RATE_SHARE
+from nictop.traffic.analysis.qdisc_limits import AT_RATE_SHARE, limit_name
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import histogram_of, merged
@@ -210,8 +209,7 @@ def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judge
             for qdisc in sending.acting:
                 if qdisc.delay:
                     delay += qdisc.delay
-                    where = f"{clean(sending.link)} on {clean(setup.host)}"
-                    names.append(f"qdisc {clean(qdisc_text(qdisc))} of {where}")
+                    names.append(limit_name(setup.host, sending.link, qdisc))
     median = figures.latency.summary().p50
     if median is None or not delay:
         return Judgement()
@@ -245,7 +243,7 @@ def _rate(host: str, link: str, qdisc: Qdisc, carried: float) -> Judgement:
     """`carried`: bits per second."""
     assert qdisc.rate is not None
     share = f"{units.bits_per_second(carried)} of {units.bits_per_second(qdisc.rate)}"
-    limit = f"qdisc {clean(qdisc_text(qdisc))} of {clean(link)} on {clean(host)}"
+    limit = limit_name(host, link, qdisc)
     if qdisc.limits_all and carried >= AT_RATE_SHARE * qdisc.rate:
         return Judgement.of_cause(limit, f": the transactions carry {share}")
     if carried >= PARTLY_SHARE * qdisc.rate:

@@ -5,6 +5,7 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from nictop.model.text.words import IFF_NOARP, count_noun
 from nictop.probe.records import Link, ReceivedPackets
@@ -124,51 +125,54 @@ def _rule_fix(tested: TestedDirection, rule: str) -> Fix:
 
 def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
     wanted, other = tested.receiver.address, tested.receiver_link
+    cause = _Cause(f"no answer to {_question(tested)}", (), NO_ANSWER_WHY, (CHECK_NETWORK,))
     if other is not None and other.flags & IFF_NOARP:
-        return _arp_is_off(tested, other, state)
+        cause = _arp_is_off(tested.receiver.host, other)
     return path_finding(
         "path_no_neighbour",
         "critical",
         tested.host,
         tested.link,
-        f"no MAC address for {wanted}: no answer to {_question(tested)}",
+        f"no MAC address for {wanted}: {cause.title}",
         evidence=(
             Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"),
+            *cause.evidence,
             *_answers(tested),
         ),
-        why="Possible: the two NICs are not in one network (different VLAN or bridge), a switch "
-        "port drops the frames, "
-        "or the other NIC is down.",
-        fixes=(
-            Fix(
-                "here",
-                "Check that both NICs are in the same VLAN and bridge",
-                (),
-                note="nictop show lists VLAN, bridge and carrier of both NICs; nictop check finds "
-                "known causes.",
-            ),
-        ),
+        why=cause.why,
+        fixes=cause.fixes,
     )
 
 
-def _arp_is_off(tested: TestedDirection, other: Link, state: str) -> Finding:
+class _Cause(NamedTuple):
+    """Why the other end has no MAC address."""
+
+    title: str
+    evidence: tuple[Evidence, ...]
+    why: str
+    fixes: tuple[Fix, ...]
+
+
+NO_ANSWER_WHY = (
+    "Possible: the two NICs are not in one network (different VLAN or bridge), a switch port drops "
+    "the frames, or the other NIC is down."
+)
+CHECK_NETWORK = Fix(
+    "here",
+    "Check that both NICs are in the same VLAN and bridge",
+    (),
+    note="nictop show lists VLAN, bridge and carrier of both NICs; nictop check finds known "
+    "causes.",
+)
+
+
+def _arp_is_off(host: str, link: Link) -> _Cause:
     """The other end answers nobody."""
-    wanted, to = tested.receiver.address, tested.receiver.host
-    turned_on, undo = with_undo(("ip", "link", "set", "dev", other.name, "arp"), "on", "off")
-    return path_finding(
-        "path_no_neighbour",
-        "critical",
-        tested.host,
-        tested.link,
-        f"no MAC address for {wanted}: ARP is off on {to} {other.name}",
-        evidence=(
-            Evidence("neighbour", state or "none", f"ip neighbour show to {wanted}"),
-            Evidence(f"flags of {to} {other.name}", "NOARP", f"ip link show dev {other.name}"),
-            *_answers(tested),
-        ),
-        why="It answers no request for the MAC address of its addresses, and asks for none.",
-        fixes=on_peer(to, (Fix("peer", "Turn ARP on", (turned_on,), False, (undo,)),)),
-    )
+    turned_on, undo = with_undo(("ip", "link", "set", "dev", link.name, "arp"), "on", "off")
+    flags = Evidence(f"flags of {host} {link.name}", "NOARP", f"ip link show dev {link.name}")
+    why = "It answers no request for the MAC address of its addresses, and asks for none."
+    fix = Fix("peer", "Turn ARP on", (turned_on,), False, (undo,))
+    return _Cause(f"ARP is off on {host} {link.name}", (flags,), why, on_peer(host, (fix,)))
 
 
 def _silent_gateway(tested: TestedDirection, state: str) -> Finding:

@@ -16,7 +16,7 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.traffic.form import RunForm
 from nictop.wire.source import SourceState
 from tests.support.lines import hello, inventory, link
-from tests.support.screen import NARROW, WIDE, Screen, screen_with_hosts, wait_until
+from tests.support.screen import NARROW, WIDE, Screen, ScriptedHosts, screen_with_hosts, wait_until
 from tests.support.traffic_screen import ScreenWithTraffic, two_hosts
 from tests.traffic.pair import missing_requirement
 from tests.traffic.test_foreign_runs import listening
@@ -180,16 +180,24 @@ async def test_command_is_swept_and_typed_again(
         assert values == [1, 2, 3], figures
 
 
+async def open_dialog(
+    screen: Screen, hosts: ScriptedHosts, name: str, kind: type[CommandEntry] | type[ForeignScreen]
+) -> None:
+    """On Traffic, when the host is read."""
+    hosts[name].send(*host("b1", 1, 1500))
+    await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
+    await screen.press("6")
+    opening = "measure_command" if kind is CommandEntry else "test_foreign"
+    getattr(screen.app.screen, opening)()
+    await wait_until(screen, lambda: isinstance(screen.app.screen, kind))
+    await screen.settle()
+
+
 @pytest.mark.parametrize("rows", [24, 14, 10])
 async def test_buttons_are_in_sight_on_a_low_screen(rows: int) -> None:
     """The options scroll there."""
     async with screen_with_hosts("vm1", size=(80, rows)) as (screen, hosts):
-        hosts["vm1"].send(*host("b1", 1, 1500))
-        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
-        await screen.press("6")
-        screen.app.screen.measure_command()  # type: ignore[attr-defined]
-        await wait_until(screen, lambda: isinstance(screen.app.screen, CommandEntry))
-        await screen.settle()
+        await open_dialog(screen, hosts, "vm1", CommandEntry)
         drawn = "\n".join(screen.drawn())
         assert "[ Next ] [ Cancel ]" in drawn and "Command:" in drawn and "NIC  " in drawn
         await screen.press(*["tab"] * 8)
@@ -224,12 +232,7 @@ async def test_that_no_nic_would_be_measured_is_said_before_the_command_is_run()
 async def test_what_is_beside_the_fields_of_a_dialog_is_not_cut(size: tuple[int, int]) -> None:
     name = "a-host-with-a-long-name"
     async with screen_with_hosts(name, size=size) as (screen, hosts):
-        hosts[name].send(*host("b1", 1, 1500))
-        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
-        await screen.press("6")
-        screen.app.screen.measure_command()  # type: ignore[attr-defined]
-        await wait_until(screen, lambda: isinstance(screen.app.screen, CommandEntry))
-        await screen.settle()
+        await open_dialog(screen, hosts, name, CommandEntry)
         assert not cut_rows(screen, "#command-form")
         await screen.press("escape")
         screen.app.screen.test_foreign()  # type: ignore[attr-defined]
@@ -265,12 +268,7 @@ def cut_rows(screen: Screen, form: str) -> list[str]:
 
 async def test_an_address_that_is_being_typed_is_no_mistake() -> None:
     async with screen_with_hosts("vm1", size=NARROW) as (screen, hosts):
-        hosts["vm1"].send(*host("b1", 1, 1500))
-        await wait_until(screen, lambda: screen.nictop.hosts.session.snapshot.inventory is not None)
-        await screen.press("6")
-        screen.app.screen.test_foreign()  # type: ignore[attr-defined]
-        await wait_until(screen, lambda: isinstance(screen.app.screen, ForeignScreen))
-        await screen.settle()
+        await open_dialog(screen, hosts, "vm1", ForeignScreen)
 
         def beside() -> str:
             form = screen.app.screen.query_one("#foreign-form", Form)
