@@ -66,7 +66,7 @@ def read_undo(
     """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
     ValueError and OSError."""
     previous = Previous(operation, before, links, roots)
-    return READERS.get(operation.kind, previous_value)(previous)
+    return UNDO_BY_KIND.get(operation.kind, previous_value)(previous)
 
 
 def previous_value(previous: Previous) -> UndoActions:
@@ -328,7 +328,7 @@ def refuse_vf_recreation(operation: Operation, before: State, roots: Roots) -> N
         raise ValueError(f"{operation.subject} supports {maximum or 0} VFs")
 
 
-READERS: dict[str, Callable[[Previous], UndoActions]] = {
+UNDO_BY_KIND: dict[str, Callable[[Previous], UndoActions]] = {
     "rings": previous_options,
     "features": previous_options,
     "coalescing": previous_options,

@@ -224,18 +224,16 @@ def unmet_targets(
 def left_to_others(client: NmClient, targets: Iterable[Target]) -> list[str]:
     """Sentences about devices whose temporary profile was activated before the change: it is gone,
     and NetworkManager describes the restored addresses with a new one."""
-    now = read_nm_state(client)
+    activated = [one.interface for one in targets if one.temporary and not one.external]
+    if not activated:
+        return []
+    devices = read_nm_state(client).devices
     return [
-        f"{target.interface}: has its addresses, but NetworkManager only describes them now "
-        "(connected externally)"
-        for target in targets
-        if target.temporary and not target.external and is_described(target.interface, now)
+        f"{name}: has its addresses, but NetworkManager only describes them now (connected "
+        "externally)"
+        for name in activated
+        if name in devices and devices[name].external
     ]
-
-
-def is_described(interface: str, now: NmState) -> bool:
-    device = now.devices.get(interface)
-    return device is not None and device.external
 
 
 def restore_links(links: Iterable[LinkAddresses], end: float) -> list[str]:
