@@ -7,14 +7,15 @@ looks for each.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import _lru_cache_wrapper
 from queue import Full
 from typing import IO, Any
+from weakref import WeakKeyDictionary
 
 from rich.text import Text
-from textual import work
+from textual import _callback, work
 from textual._styles_cache import StylesCache
 from textual._xterm_parser import XTermParser
 from textual.app import App
@@ -23,10 +24,11 @@ from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.drivers.linux_driver import LinuxDriver
 from textual.filter import LineFilter
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.keys import _character_to_key
 from textual.screen import Screen
 from textual.scroll_view import ScrollView
+from textual.widget import Widget
 from textual.widgets import Input
 
 InputParser = XTermParser
@@ -38,6 +40,26 @@ if isinstance(COLOUR_CACHE, _lru_cache_wrapper):
     # last 1024 widgets that were closed with all that they have drawn, 0.2 MiB for each help
     # screen.
     setattr(StylesCache, "get_inner_outer", classmethod(COLOUR_CACHE))  # type: ignore[arg-type]  # noqa: B010
+
+COUNT_PARAMETERS = "_count_parameters"
+count_parameters: Callable[[Callable[..., Any]], int] = getattr(_callback, COUNT_PARAMETERS)
+PARAMETERS: WeakKeyDictionary[Callable[..., Any], int] = WeakKeyDictionary()
+"""Function of a class → parameters of its methods."""
+
+
+def count_once(callback: Callable[..., Any]) -> int:
+    """Parameters of a callback. Textual remembers those of a method, but not of one that
+    `call_later` was given, and makes its signature at each call: three times per reading."""
+    function = getattr(callback, "__func__", None)
+    if function is None:
+        return count_parameters(callback)
+    known = PARAMETERS.get(function)
+    if known is None:
+        known = PARAMETERS[function] = count_parameters(callback)
+    return known
+
+
+setattr(_callback, COUNT_PARAMETERS, count_once)
 
 
 def configured_keys(app: App[Any], name: str, default: str) -> str:
@@ -53,6 +75,21 @@ def name_of_character(character: str) -> str:
 def attach_node(node: DOMNode, parent: DOMNode) -> None:
     """Make a node that is no widget a child, so that the style sheet finds its place."""
     node._attach(parent)
+
+
+def refresh_regions(widget: Widget, regions: Iterable[Region]) -> None:
+    """As `Widget.refresh`, for regions of a widget whose size and styles are as before. That one
+    sends two messages per widget until its screen knows, a tenth of what a reading costs."""
+    if widget._closing or not widget.is_attached:
+        return
+    if not widget.is_mounted:  # its first frame has them
+        widget.refresh(*regions)
+        return
+    screen = widget.screen
+    widget._set_dirty(*regions)
+    if widget.display and screen in screen._compositor:
+        screen._dirty_widgets.add(widget)
+        screen.check_idle()
 
 
 def update_scroll_bars(view: ScrollView, size: Size) -> None:

@@ -10,12 +10,14 @@ import pkgutil
 import re
 import sys
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
+from textual import _callback
 from textual._compositor import Compositor
 from textual._styles_cache import StylesCache
 from textual.app import App
@@ -45,6 +47,7 @@ OF_THE_STANDARD_LIBRARY = {"_replace"}
 """Of named tuples, documented."""
 
 IMPORTED = {
+    "textual._callback",
     "textual._compositor",
     "textual._styles_cache",
     "textual._xterm_parser",
@@ -89,6 +92,7 @@ USED: dict[type, set[str]] = {
     Screen: {
         "_compositor",
         "_compositor_refresh",
+        "_dirty_widgets",
         "_get_breakpoint_classes",
         "_layout_widgets",
         "_refresh_layout",
@@ -96,8 +100,10 @@ USED: dict[type, set[str]] = {
     },
     Widget: {
         "_clear_arrangement_cache",
+        "_closing",
         "_layout_required",
         "_layout_updates",
+        "_set_dirty",
         "_size",
         "_styles_cache",
     },
@@ -262,6 +268,27 @@ def test_each_private_name_is_listed() -> None:
         used |= set(private_attributes(tree)) | own_names(tree)
     assert imported == IMPORTED
     assert used - DEFINED == set.union(*USED.values())
+
+
+def test_the_signature_of_a_method_is_made_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However often `call_later` is given the method, of whichever object."""
+
+    class Counter:
+        def add(self, one: int, other: int) -> None:
+            pass
+
+    made: list[object] = []
+    signature = inspect.signature
+
+    def counted(callback: Any) -> inspect.Signature:
+        made.append(callback)
+        return signature(callback)
+
+    monkeypatch.setattr(_callback, "signature", counted)
+    for _ in range(3):
+        assert _callback.count_parameters(partial(Counter().add, 1)) == 1
+        assert _callback.count_parameters(partial(Counter().add)) == 2
+    assert len(made) == 1
 
 
 def test_names_that_are_defined_here_are_not_those_of_textual() -> None:

@@ -21,7 +21,7 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 from nictop.model.text.terminal import fit, width, wrap
-from nictop.tui.textual_private import attach_node, update_scroll_bars
+from nictop.tui.textual_private import attach_node, refresh_regions, update_scroll_bars
 from nictop.tui.widgets.base.line_compositor import runs, use_line_cache
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs
 
@@ -274,7 +274,7 @@ class LineWidget(WithGlyphs, ScrollView):
         seen = [y for y in rows if top <= y < size.height]
         regions = [Region(0, run.start, size.width, len(run)) for run in runs(seen)]
         if regions:
-            self.refresh(*regions)
+            refresh_regions(self, regions)
 
     def _scroll_to_line(self, index: int) -> None:
         visible = max(1, self.size.height - self._header_height)
