@@ -70,6 +70,14 @@ class Doubts:
     def concern_speed(self, link: Link) -> bool:
         return self.about_states or link.ifindex in self._own
 
+    def concern_values(self, link: Link | None, pci: PciFunction | None) -> bool:
+        """Something that was read of a netdev, of a PCI function or, with neither, of the host."""
+        if self.about_states or (link is None and pci is None):
+            return self.exist
+        if link is not None:
+            return self.concern_link(link)
+        return pci is not None and self.concern_function(pci)
+
     def concern_function(self, pci: PciFunction) -> bool:
         """A PCI function and its driver; also one without a driver while a netdev has come that may
         be its own."""

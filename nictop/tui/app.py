@@ -38,6 +38,7 @@ from nictop.tui.terminal import has_job_control
 from nictop.tui.textual_private import PrivateApp
 from nictop.tui.themes import ANSI_TEXTS, TRUE_COLOURS, first_theme, readable_theme, theme_names
 from nictop.tui.type_ahead import TypeAhead
+from nictop.tui.widgets.base.whole_frames import WholeFrames
 from nictop.tui.widgets.status.own_cost import OwnCost
 
 if TYPE_CHECKING:
@@ -776,6 +777,11 @@ class NictopApp(PrivateApp):
         if self._request is None or not ended:
             return FinishedExperiment()
         return ended[0]
+
+    def draw(self) -> None:
+        """What has changed, on the screen that is seen."""
+        if isinstance(self.screen, WholeFrames):
+            self.screen.draw_marked()
 
     # ------------------------------------------------------------------------ notices and questions
 

@@ -95,6 +95,7 @@ USED: dict[type, set[str]] = {
         "_dirty_widgets",
         "_get_breakpoint_classes",
         "_layout_widgets",
+        "_on_timer_update",
         "_refresh_layout",
         "_screen_resized",
     },

@@ -455,7 +455,11 @@ def _is_doubtful(key: str, shown: DeviceRow) -> bool:
     if link is not None:
         return is_doubtful_of_link(key, link, shown.snapshot)
     doubts = doubts_of(shown.snapshot)
-    if doubts is None or key in TOLD_BY_EVENTS:
+    if doubts is None:
+        return False
+    if shown.row.kind == "vf":  # no event tells of what its PF says of it
+        return doubts.concern_values(shown.row.uplink, pci)
+    if key in TOLD_BY_EVENTS:
         return False
     return doubts.about_all if pci is None else doubts.concern_function(pci)
 

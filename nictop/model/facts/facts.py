@@ -120,7 +120,8 @@ def link_facts(
     """Sections for any kind of row, the most important first; never empty, and no fact is blank.
     `fixed`: those of this row, if they are known already."""
     first, *others = _row_sections(row, snapshot, fixed)
-    return (replace(first, facts=(*age_facts(snapshot), *first.facts)), *others)
+    ages = age_facts(row.link or row.uplink, row.pci, snapshot)
+    return (replace(first, facts=(*ages, *first.facts)), *others)
 
 
 def _row_sections(row: Row, snapshot: Snapshot, fixed: FixedSections | None) -> tuple[Section, ...]:

@@ -6,6 +6,7 @@ Reads nothing; returns unsanitized text. The sections after the summary have all
 from __future__ import annotations
 
 from nictop.model.devices.bonds import bond_text
+from nictop.model.doubts import doubts_of
 from nictop.model.facts.ethtool import present_and_maximum
 from nictop.model.facts.sections import SUMMARY, Fact, Section, section
 from nictop.model.parts import newest_counters, rates_of_links, unreadable_sources
@@ -57,7 +58,7 @@ def summary_line(link: Link, pci: PciFunction | None, snapshot: Snapshot) -> tup
         return ()
     text, tone = state_text(link)
     facts = [
-        *age_facts(snapshot),
+        *age_facts(link, pci, snapshot),
         Fact("State", text, tone),
         Fact("MTU", mtu_text(link)),
         Fact("Addresses", _first_address(link, snapshot), _addresses(link, snapshot).tone),
@@ -82,10 +83,11 @@ NEWER_BY_EVENT = ", but for name, state and MTU"
 """What an event about a link has itself (`LinkChange`)."""
 
 
-def age_facts(snapshot: Snapshot) -> tuple[Fact, ...]:
-    """Where the values may be those of before a change or an event of the host."""
-    text = outdated_text(snapshot)
-    if not text:
+def age_facts(link: Link | None, pci: PciFunction | None, snapshot: Snapshot) -> tuple[Fact, ...]:
+    """Where the values may be those of before a change or an event of the host; `link` and `pci`
+    are None for the host."""
+    text, doubts = outdated_text(snapshot), doubts_of(snapshot)
+    if doubts is None or not doubts.concern_values(link, pci):
         return ()
     event = snapshot.unread_event
     if event is not None and event.source == "link":

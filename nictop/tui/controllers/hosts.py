@@ -326,16 +326,15 @@ class WatchedHosts:
         if not new:
             return
         self._flushed_at, begin = monotonic(), thread_time()
-        self._scheduler.call_after_refresh(self._drawn, begin)
         if self.chosen in new:
             self.show(new[self.chosen])
         self.changed.publish()
         self._diagnosis.update(new)
+        self._scheduler.draw()
+        self._wait_after_drawing(thread_time() - begin)
 
-    def _drawn(self, begin: float) -> None:
-        """What was published is on the terminal. `begin`: CPU seconds of this thread when it was
-        published."""
-        took = thread_time() - begin
+    def _wait_after_drawing(self, took: float) -> None:
+        """`took`: CPU seconds of this thread from publishing to the terminal."""
         is_overloaded = any(host.overloaded for host in self.by_name.values())
         self._may_flush_at = monotonic()
         if is_overloaded or took > SLOW_REDRAW_CPU_SECONDS:

@@ -142,6 +142,10 @@ class ScopedScheduler:
     def call_after_refresh(self, callback: Callable[..., object], *args: Any) -> object:
         return self._scheduler.call_after_refresh(self._open(partial(callback, *args)))
 
+    def draw(self) -> None:
+        if not self._is_closed:
+            self._scheduler.draw()
+
     def run_worker(
         self, work: Callable[[], Awaitable[None]], name: str, group: str, *, exclusive: bool = False
     ) -> Worker:

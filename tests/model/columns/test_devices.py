@@ -251,8 +251,15 @@ def function_and_nics() -> Snapshot:
 
 
 def after(snapshot: Snapshot, **fields: object) -> Snapshot:
-    known: dict[str, object] = {"gone": False, "carrier": True, "flags": 0x1043, "mtu": 1500}
-    return advance(snapshot, Line(link_change=LinkChange(5.0, **(known | fields))))  # type: ignore[arg-type]
+    known: dict[str, object] = {
+        "time": 5.0,
+        "gone": False,
+        "operstate": "up",
+        "carrier": True,
+        "flags": 0x1043,
+        "mtu": 1500,
+    }
+    return advance(snapshot, Line(link_change=LinkChange(**(known | fields))))  # type: ignore[arg-type]
 
 
 def test_the_driver_of_a_function_whose_netdev_has_gone_may_be_another_one() -> None:
@@ -283,6 +290,17 @@ def test_what_an_event_may_have_changed_has_a_mark_until_it_is_read() -> None:
     assert before.inventory is not None
     read = advance(came, Line(inventory=replace(before.inventory, time=6.0)))
     assert cell(read, "link:2", "ip") == ("192.0.2.9/24", "normal")
+
+
+def test_what_a_physical_function_says_of_its_vfs_has_a_mark_too() -> None:
+    """They may have been removed."""
+    before, row = live_host(), "vf:0000:02:00.0:0"
+    assert cell(before, row, "link")[0] == "auto"
+    of_device = advance(before, Line(outdated=Outdated(1e6, "device")))
+    assert cell(of_device, row, "link") == ("? auto", "dim")
+    of_another = after(before, time=1e6, ifindex=99, name="eth0")
+    assert of_another.unread_event is not None
+    assert cell(of_another, row, "link")[0] == "auto"
 
 
 def test_rows_do_not_move_because_of_the_mark() -> None:

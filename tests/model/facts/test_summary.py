@@ -233,6 +233,22 @@ def test_values_of_every_kind_of_row_are_told_to_be_older_than_a_change() -> Non
     assert {"host", "pci", "link"} <= kinds, kinds
 
 
+def test_an_event_of_another_nic_makes_no_value_of_this_one_older() -> None:
+    """That of a NIC that has come, for example."""
+    before = live_host()
+    known, *_ = before.links.values()
+    change = LinkChange(1e6, 99, False, "eth0", "up", True, 0x1043, 1500)
+    after = advance(before, Line(link_change=change))
+    assert after.unread_event is not None
+    rows = {row.key: row for row in device_tree(after)}
+    for row in rows.values():
+        facts = [fact.label for part in link_facts(row, after) for fact in part.facts]
+        may_be_its_device = row.kind == "pci" and row.pci is not None and row.pci.driver is None
+        is_about = row.kind in ("host", "group") or row.key == "link:99" or may_be_its_device
+        assert ("Values" in facts) is is_about, row.key
+    assert "Values" not in [fact.label for fact in summary_line(known, None, after)]
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [

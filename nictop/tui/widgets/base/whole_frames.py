@@ -88,6 +88,11 @@ class WholeFrames(WhileOpen):
         else:
             super()._compositor_refresh()  # type: ignore[misc]
 
+    def draw_marked(self) -> None:
+        """Draw what has changed at once, not when the timer of Textual comes."""
+        if self.is_open and not self._is_laying_out:
+            self._self._on_timer_update()
+
     def set_size_classes(self, size: Size) -> None:
         """Textual sets them when the first frame of a size is drawn."""
         horizontal = list(self.app.HORIZONTAL_BREAKPOINTS or ())
