@@ -280,10 +280,10 @@ def test_the_other_end_of_a_veth_requests_an_inventory(
 
 def test_an_event_of_this_namespace_is_not_one_of_another(namespace: Namespace) -> None:
     """Its socket has those as well, and this namespace may have an id in itself."""
-    namespace.run("ip link add name left type veth peer name right".split())
+    namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
     namespace.run(["ip", "netns", "set", namespace.name, "7"])
     log = EventLog(namespace.call(Events))
-    namespace.run("ip link set dev left mtu 1400".split())
+    namespace.run(["ip", "link", "set", "dev", "left", "mtu", "1400"])
     log.until(lambda log: log.last("left").get("mtu") == 1400)
     assert "another namespace" not in log.sources
     heard = next(fd for fd, (name, _) in log.events.sockets.items() if name == OTHER_NAMESPACES)
