@@ -2,8 +2,8 @@
 fix is applied there.
 
 Pure. Two ends belong together if they are on one machine, each has the number of the other, and the
-name and MAC address that the kernel tells of the other end, if it may be asked, are those of the
-link: numbers alone repeat in each namespace.
+name and MAC address that the kernel tells of the other end (root) are those of the link: numbers
+alone repeat in each namespace.
 """
 
 from __future__ import annotations
@@ -77,7 +77,14 @@ def _only_peer(end: FarEnd, candidates: Iterable[FarEnd]) -> FarEnd | None:
 def _may_be_peers(one: FarEnd, other: FarEnd) -> bool:
     if one.host is other.host or is_same_namespace(one.host.snapshot, other.host.snapshot):
         return False
+    if one.link.veth_peer is None and other.link.veth_peer is None:
+        return False
     return _may_be_at(one.link, other.link) and _may_be_at(other.link, one.link)
+
+
+def are_two_ends(one: Link, other: Link) -> bool:
+    """Of veths of one machine: each has the number of the other."""
+    return (number_of_peer(one), number_of_peer(other)) == (other.ifindex, one.ifindex)
 
 
 def _may_be_at(link: Link, other: Link) -> bool:
