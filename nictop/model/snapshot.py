@@ -37,6 +37,7 @@ from nictop.probe.records import (
     Counters,
     Ethtool,
     Hello,
+    HostedGuest,
     Inventory,
     Line,
     Link,
@@ -209,6 +210,7 @@ class Snapshot:
             self.inventory.links,
             self.inventory.pci,
             only_links=is_other_namespace(self),
+            other_names=_names_inside(self.inventory.guests or ()),
         )
 
     @cached_property
@@ -231,6 +233,11 @@ class Snapshot:
     def empty(cls, host: str) -> Snapshot:
         """The snapshot of a host from which nothing was received."""
         return cls(host=host, state="connecting", message="")
+
+
+def _names_inside(guests: Iterable[HostedGuest]) -> frozenset[str]:
+    """Names of the interfaces in network namespaces of a host."""
+    return frozenset(nic.name for guest in guests if guest.kind != "vm" for nic in guest.nics)
 
 
 def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
