@@ -26,7 +26,7 @@ from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
 from nictop.rules.far_ends import EndKey, FarEnd, far_ends, place_of_other_end
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
 from nictop.rules.host import HostFacts, once_per_diagnosis
@@ -428,8 +428,9 @@ def veth_ends_have_different_mtus(hosts: Sequence[HostFacts]) -> Outcomes:
     of the other.
 
     nictop reads the MTU of the other end, also in another network namespace, as that of a container
-    (root); if that is watched as well, its own. Warning: frames have been dropped between them
-    (rx_dropped of the smaller end, tx_dropped of the larger one). Else info.
+    (root); if that is watched as well, its own. What was dropped between them is in the evidence
+    (rx_dropped of the smaller end, tx_dropped of the larger one). It is a warning also before: the
+    kernel drops each larger frame, as a path test finds (path_mtu_black_hole).
 
     Not reported: inside a container, links that are down, and a container with the smaller MTU as
     long as nothing is dropped: LXD does that on purpose.
@@ -471,12 +472,10 @@ def _veth_finding(
 ) -> Finding:
     link = ends.link
     evidence = [_mtu_evidence("MTU", link), _other_mtu_evidence(ends)]
-    severity: Severity = "info"
     if dropped:
-        severity = "warning"
         evidence.append(Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"))
     return link_finding(
-        severity,
+        "warning",
         host,
         link,
         f"MTU {link.mtu}, but {ends.mtu} at its other end ({_other_end_text(host, ends)})",
