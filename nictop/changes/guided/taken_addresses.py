@@ -8,7 +8,7 @@ are in use is not known: no address is offered as a free one.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from nictop.model.guests.owners import guest_text
 from nictop.model.snapshot import is_same_namespace
@@ -18,32 +18,33 @@ from nictop.rules import HostFacts
 
 EXAMPLE = "192.0.2.10/24"
 """RFC 5737: it should be nobody's."""
-MAX_NAMED = 3
+MAX_NAMED = 2
 LINK_LOCAL = "fe80:"
 
 
 def users_of(
-    address: str, host: HostFacts, link: Link, others: Iterable[HostFacts] = ()
+    address: str, host: HostFacts, link: Link, others: Sequence[HostFacts] = ()
 ) -> tuple[str, ...]:
-    """Who has an address, besides the NIC: ``netns:a lab0``, ``namespace b``, each once."""
+    """Who has an address, besides the NIC: links of watched hosts (``netns:a lab0``); if there are
+    none, guests and neighbours, which may be the same ones. Each once."""
     wanted = _parsed(address)
     if wanted is None:
         return ()
-    found = (user for one, user in _in_use(host, link, others) if _parsed(one) == wanted)
-    return tuple(dict.fromkeys(found))
+    for known in (_of_watched_hosts(host, link, others), _of_unwatched(host, others)):
+        found = [user for one, user in known if _parsed(one) == wanted]
+        if found:
+            return tuple(dict.fromkeys(found))
+    return ()
 
 
 def example_text(host: HostFacts, link: Link, others: Sequence[HostFacts] = ()) -> str:
-    """``e.g. 192.0.2.10/24; in use: 198.18.0.1``: with what is known to be in use in the network of
-    the NIC. Without the example, if somebody has that address."""
-    parts = []
-    if not users_of(EXAMPLE, host, link, others):
-        parts.append(f"e.g. {EXAMPLE}")
+    """``in use: 198.18.0.1``: what is known to be in use in the network of the NIC; if nothing is,
+    ``e.g. 192.0.2.10/24``, unless somebody has that address."""
     near = tuple(dict.fromkeys(_near(host, link)))
     if near:
         more = f" and {len(near) - MAX_NAMED} more" if len(near) > MAX_NAMED else ""
-        parts.append(f"in use: {', '.join(near[:MAX_NAMED])}{more}")
-    return "; ".join(parts)
+        return f"in use: {', '.join(near[:MAX_NAMED])}{more}"
+    return "" if users_of(EXAMPLE, host, link, others) else f"e.g. {EXAMPLE}"
 
 
 def _near(host: HostFacts, link: Link) -> Iterator[str]:
@@ -64,7 +65,9 @@ def _addresses_at_other_end(host: HostFacts, link: Link) -> Iterator[str]:
             yield address.partition("/")[0]
 
 
-def _in_use(host: HostFacts, link: Link, others: Iterable[HostFacts]) -> Iterator[tuple[str, str]]:
+def _of_watched_hosts(
+    host: HostFacts, link: Link, others: Sequence[HostFacts]
+) -> Iterator[tuple[str, str]]:
     """(Address, who has it)."""
     for one in (host, *others):
         is_same = one is host or is_same_namespace(one.snapshot, host.snapshot)
@@ -73,22 +76,23 @@ def _in_use(host: HostFacts, link: Link, others: Iterable[HostFacts]) -> Iterato
                 continue
             for known in other.addresses:
                 yield known.address, f"{clean(one.name)} {clean(other.name)}"
-        yield from _of_guests(one)
+
+
+def _of_unwatched(host: HostFacts, others: Sequence[HostFacts]) -> Iterator[tuple[str, str]]:
+    for one in (host, *others):
+        of = "" if one is host else f" of {clean(one.name)}"
+        for guest in one.inventory.guests or ():
+            name = f"{clean(guest_text(guest.name, guest.kind))}{of}"
+            for nic in guest.nics if guest.state == "running" else ():
+                for address in nic.addresses:
+                    yield address.partition("/")[0], name
+        for lease in one.inventory.leases:
+            if lease.expires is None or lease.expires > one.inventory.wall:
+                yield lease.address, f"{clean(lease.mac)} (DHCP lease of {clean(lease.source)})"
     for ifindex, address, mac in _neighbours(host):
         near = host.link_at(ifindex)
         name = "" if near is None else f" at {clean(near.name)}"
         yield address, f"{clean(mac)}{name} (neighbour table)"
-
-
-def _of_guests(host: HostFacts) -> Iterator[tuple[str, str]]:
-    for guest in host.inventory.guests or ():
-        name = f"{clean(guest_text(guest.name, guest.kind))} of {clean(host.name)}"
-        for nic in guest.nics if guest.state == "running" else ():
-            for address in nic.addresses:
-                yield address.partition("/")[0], name
-    for lease in host.inventory.leases:
-        if lease.expires is None or lease.expires > host.inventory.wall:
-            yield lease.address, f"{clean(lease.mac)} (DHCP lease of {clean(lease.source)})"
 
 
 def _neighbours(host: HostFacts) -> Iterator[tuple[int, str, str]]:

@@ -192,7 +192,7 @@ def _address_request(words: Mapping[str, str]) -> AddressRequest:
         return AddressRequest(None, default_route=routed, new_profile=new)
     address, gateway = words["address"].strip(), ""
     if not address:
-        raise Missing("Enter the address with its prefix length, e.g. 192.0.2.10/24.")
+        raise Missing("Enter the address with its prefix length (ADDRESS/LENGTH).")
     if routed:
         gateway = words["gateway"].strip()
     return AddressRequest(address, gateway, routed, new)
