@@ -18,6 +18,7 @@ from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
 from nictop.model.devices.links import has_global_address
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.tunnels import devices_below, overhead, underlay
+from nictop.model.guests.owners import GuestKind
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import mtu_of
@@ -379,10 +380,12 @@ def _uplink_fixes(
     watched = [end.at for end in large if end.at is not None]
     for at in watched:
         yield from _fixes_in_the_guest(at, uplink.mtu)
-    has_containers = len(watched) < len(large)
-    if has_containers and uplink.mtu >= smallest_mtu(is_ipv6=False):
+    unwatched = [end.port for end in large if end.at is None]
+    if unwatched and uplink.mtu >= smallest_mtu(is_ipv6=False):
+        kinds = {_kind_of_other_end(host, port) for port in unwatched}
+        what = "network namespaces" if kinds == {"namespace"} else "containers"
         note = "In what makes them, which sets both ends of their veths. Then start them again."
-        yield Fix("here", f"Set MTU {uplink.mtu} for the containers", (), True, note=note)
+        yield Fix("here", f"Set MTU {uplink.mtu} for the {what}", (), True, note=note)
     if _underlay_carries(host, uplink, size) and can_have_mtu(uplink, size):
         note = "Only if every switch, tunnel and host behind it passes such packets."
         yield _set_mtu_fix(uplink, size, f"Or set MTU {size} on {uplink.name}", note)
@@ -560,7 +563,7 @@ def _by_hand(host: HostFacts, ends: VethEnds, wanted: int) -> Fix:
         return Fix("peer", title, (), True, note=SAME_MTU_NOTE, peer=ends.owner.name)
     if ends.other is not None:
         return Fix("here", f"Set MTU {wanted} on both ends", (), True, note=SAME_MTU_NOTE)
-    if _is_of_container(host, ends.link):
+    if _kind_of_other_end(host, ends.link) == "container":
         note = f"In the configuration of what makes the container: {SAME_MTU_NOTE}"
         return Fix("here", f"Set MTU {wanted} in the container", (), True, note=note)
     place = place_of_other_end(host, ends.link)
@@ -569,14 +572,15 @@ def _by_hand(host: HostFacts, ends: VethEnds, wanted: int) -> Fix:
 
 
 def _maker_note(host: HostFacts, link: Link) -> str:
-    if _is_of_container(host, link):
+    if _kind_of_other_end(host, link) == "container":
         return "What makes the container sets the MTU of both ends: set it there, too."
     return "What makes the veth may set the MTU of both ends: then set it there, too."
 
 
-def _is_of_container(host: HostFacts, link: Link) -> bool:
+def _kind_of_other_end(host: HostFacts, link: Link) -> GuestKind | None:
+    """None: not known."""
     owner = host.snapshot.owners.of_link(link.ifindex)
-    return owner is not None and owner.kind == "container"
+    return None if owner is None else owner.kind
 
 
 def _passes(host: HostFacts, link: Link, size: int, watched: Mapping[EndKey, FarEnd]) -> bool:
