@@ -75,11 +75,19 @@ def _only_peer(end: FarEnd, candidates: Iterable[FarEnd]) -> FarEnd | None:
 
 
 def _may_be_peers(one: FarEnd, other: FarEnd) -> bool:
-    if one.host is other.host or is_same_namespace(one.host.snapshot, other.host.snapshot):
+    if one.host is other.host or _is_known_to_be_one_namespace(one.host, other.host):
         return False
     if one.link.veth_peer is None and other.link.veth_peer is None:
         return False
     return _may_be_at(one.link, other.link) and _may_be_at(other.link, one.link)
+
+
+def _is_known_to_be_one_namespace(one: HostFacts, other: HostFacts) -> bool:
+    """Of hosts of one machine. Older recordings do not tell their namespace."""
+    mine, theirs = one.snapshot.hello, other.snapshot.hello
+    if mine is None or theirs is None or mine.network_namespace == 0:
+        return False
+    return mine.network_namespace == theirs.network_namespace
 
 
 def are_two_ends(one: Link, other: Link) -> bool:
