@@ -37,7 +37,7 @@ from nictop.probe.records.unreadable import NOT_READ_YET
 NicStep = Literal[
     "slot", "driver", "name", "link", "port", "profile", "address", "gateway", "peers", "load"
 ]
-VirtualStep = Literal["ports", "vlan", "parent", "guest"]
+VirtualStep = Literal["ports", "vlan", "parent", "guest", "other end"]
 """Of virtual links only (`nictop.model.virtual_chain`)."""
 Step = Literal[NicStep, VirtualStep]
 STEPS: tuple[NicStep, ...] = get_args(NicStep)

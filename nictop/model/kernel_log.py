@@ -1,14 +1,15 @@
 """What the kernel log of a host says about its devices: each message with its meaning, by device.
 
 A PCI address, or another name on a bus, decides before the name of an interface: the name is that
-at the time of the message, and interfaces are renamed (net/core/dev.c, "renamed from"). Reads
-nothing.
+at the time of the message, and interfaces are renamed (net/core/dev.c, "renamed from"). A message
+that has only the name of a link without a device may be about an earlier one of that name; and, as
+the log is one for all network namespaces, about one of another namespace. Reads nothing.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.links import ethtool_driver
@@ -82,7 +83,8 @@ class Renaming:
 
 class KernelLog:
     """The known messages of a host, oldest first, by device. `only_links`: without those about
-    devices that are none of `links`: the log has the messages of all network namespaces."""
+    devices that are none of `links`: it is not the namespace in which the machine has started.
+    `other_names`: of interfaces in other namespaces."""
 
     def __init__(
         self,
@@ -91,9 +93,13 @@ class KernelLog:
         pci: Sequence[PciFunction] = (),
         *,
         only_links: bool = False,
+        other_names: Collection[str] = (),
     ) -> None:
         self.entries: tuple[Logged, ...] = tuple(_entries(messages))
         self._of_link: dict[int, list[Logged]] = {}
+        self._doubtful: dict[int, list[Logged]] = {}
+        self._only_links, self._other_names = only_links, frozenset(other_names)
+        self._own_addresses = {link.address for link in links if link.address}
         self._of_address: dict[str, list[Logged]] = {}
         self.others: list[Logged] = []
         """Those about no link and no PCI function of this host."""
@@ -115,7 +121,9 @@ class KernelLog:
         for entry in self.entries:
             about = names.links_of(entry)
             for link in about:
-                self._of_link.setdefault(link.ifindex, []).append(entry)
+                is_doubtful = self.doubt_text(entry, link) != ""
+                known = self._doubtful if is_doubtful else self._of_link
+                known.setdefault(link.ifindex, []).append(entry)
             addresses = _function_addresses(entry, about, functions)
             for address in addresses:
                 self._of_address.setdefault(address, []).append(entry)
@@ -134,6 +142,35 @@ class KernelLog:
     def of_link(self, link: Link) -> Sequence[Logged]:
         """Messages about a netdev, by whatever name it had."""
         return self._of_link.get(link.ifindex, ())
+
+    def _names_own_address(self, entry: Logged, link: Link) -> bool:
+        """The address in the message is one of this host: the MAC address that comes back
+        (net/bridge/br_fdb.c), or the IPv6 address that this netdev may not use
+        (addrconf_dad_failure)."""
+        words = entry.text.replace("addr:", " ").replace(",", " ").split()
+        if entry.known.meaning == "own_address":
+            return not self._own_addresses.isdisjoint(words)
+        if entry.known.meaning != "duplicate_address":
+            return False
+        failed = [one.address for one in link.addresses if "dadfailed" in one.flags]
+        return any(address in words for address in failed)
+
+    def perhaps_of_link(self, link: Link) -> Sequence[Logged]:
+        """Messages with its name that may be about another netdev (`doubt_text`)."""
+        return self._doubtful.get(link.ifindex, ())
+
+    def doubt_text(self, entry: Logged, link: Link) -> str:
+        """``may be about an earlier lab0``; "": it is about this netdev, as far as is known."""
+        if entry.device is not None or link.device is not None:
+            return ""
+        if self._names_own_address(entry, link):
+            return ""
+        if self._only_links or link.name in self._other_names:
+            return f"may be about {link.name} of another network namespace"
+        since = link.present_since
+        if link.created is None and (since is None or entry.time < since):
+            return f"may be about an earlier {link.name}"
+        return ""
 
     def of_address(self, address: str | None) -> Sequence[Logged]:
         """Messages about a PCI function, or a port above one; also those that name only its

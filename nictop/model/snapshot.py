@@ -13,7 +13,12 @@ from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
-from nictop.model.devices.link_history import LinkHistory, with_change, with_inventory
+from nictop.model.devices.link_history import (
+    LinkHistory,
+    with_change,
+    with_inventory,
+    without_number,
+)
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.devices.switch_ports import SwitchPorts
 from nictop.model.guests.agent_facts import AgentsTold
@@ -37,6 +42,7 @@ from nictop.probe.records import (
     Counters,
     Ethtool,
     Hello,
+    HostedGuest,
     Inventory,
     Line,
     Link,
@@ -168,7 +174,7 @@ class Snapshot:
     """The same of those that are not of a link: they may be about everything, and an event of a
     link that came later does not hide them."""
     histories: dict[str, LinkHistory] = field(default_factory=dict)
-    """Device → what happened to its netdev in the last hour, as far as it was watched."""
+    """`history_key` → what happened to a netdev in the last hour, as far as it was watched."""
     incomplete: str = ""
     """``no complete answer within 371 s``: it is what was read of a host until a command ended to
     wait; "": all of it was read, or the host is watched."""
@@ -209,6 +215,7 @@ class Snapshot:
             self.inventory.links,
             self.inventory.pci,
             only_links=is_other_namespace(self),
+            other_names=_names_inside(self.inventory.guests or ()),
         )
 
     @cached_property
@@ -231,6 +238,11 @@ class Snapshot:
     def empty(cls, host: str) -> Snapshot:
         """The snapshot of a host from which nothing was received."""
         return cls(host=host, state="connecting", message="")
+
+
+def _names_inside(guests: Iterable[HostedGuest]) -> frozenset[str]:
+    """Names of the interfaces in network namespaces of a host."""
+    return frozenset(nic.name for guest in guests if guest.kind != "vm" for nic in guest.nics)
 
 
 def watchable_links(links: Iterable[Link]) -> tuple[int, ...]:
@@ -499,7 +511,9 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
     if change.gone:
         changed = _without_link_counters(changed, change.ifindex)
         if known is not None:
-            changed = replace(changed, departed={**changed.departed, change.ifindex: known})
+            departed = {**changed.departed, change.ifindex: known}
+            histories = without_number(snapshot.histories, known, change.time)
+            changed = replace(changed, departed=departed, histories=histories)
     elif known is not None:
         histories = with_change(snapshot.histories, links[change.ifindex], change.time)
         changed = replace(changed, histories=histories)

@@ -27,12 +27,12 @@ STEPS_OF_KIND: Mapping[ChainKind, tuple[Step, ...]] = {
     ),
     "bridge": ("name", "ports", "vlan", "profile", "address", "gateway", "peers", "load"),
     "tap": ("name", "link", "port", "guest", "load"),
-    "veth": ("name", "link", "port", "guest", "load"),
+    "veth": ("name", "link", "port", "other end", "load"),
     "upper": ("name", "parent", "link", "profile", "address", "gateway", "peers", "load"),
 }
 """Kind of a link → its layers."""
 STEPS_OF_OWN_VETH: tuple[Step, ...] = (
-    *("name", "link", "guest", "profile", "address", "gateway", "peers", "load"),
+    *("name", "link", "other end", "profile", "address", "gateway", "peers", "load"),
 )
 """Of a veth that is the NIC of this host, as in a container."""
 UPPER_KINDS = ("vlan", "macvlan", "ipvlan")
@@ -41,11 +41,11 @@ INSTEAD: Mapping[Step, tuple[Step, ...]] = {
     "slot": ("parent", "ports", "name"),
     "driver": ("parent", "ports", "name"),
     "link": ("ports", "parent"),
-    "port": ("vlan", "ports", "guest", "parent"),
-    "profile": ("guest", "name"),
-    "address": ("guest", "name"),
-    "gateway": ("guest", "name"),
-    "peers": ("guest", "name"),
+    "port": ("vlan", "ports", "guest", "other end", "parent"),
+    "profile": ("guest", "other end", "name"),
+    "address": ("guest", "other end", "name"),
+    "gateway": ("guest", "other end", "name"),
+    "peers": ("guest", "other end", "name"),
 }
 """A layer that a chain may not have → where the findings about it are, the first one that it
 has."""
@@ -100,10 +100,10 @@ def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
 
 
 def _own_veth_steps(link: Link, snapshot: Snapshot) -> Mapping[Step, StepFacts]:
-    """Without a guest of which nothing is known: from a container nobody sees the other end."""
+    """Without an other end of which nothing is known, as in a container."""
     steps = link_steps(_functions(STEPS_OF_OWN_VETH), link, snapshot)
     if snapshot.owners.of_link(link.ifindex) is None:
-        del steps["guest"]
+        del steps["other end"]
     return steps
 
 
@@ -191,4 +191,5 @@ _STEP_FACTS: Mapping[Step, StepFunction] = {
     "vlan": _vlan,
     "parent": _parent,
     "guest": _guest,
+    "other end": _guest,
 }

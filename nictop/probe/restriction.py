@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from nictop.probe.records import Restriction
 
 READERS = {
-    "net_admin": "packet filters, transceivers, LACP partners, teams",
+    "net_admin": "packet filters, transceivers, LACP partners, teams, other network namespaces",
+    "net_broadcast": "changes in other network namespaces",
     "dac_read_search": "files and directories of other users",
     "syslog": "kernel messages",
 }

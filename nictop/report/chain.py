@@ -26,8 +26,8 @@ TONES: dict[ChainState, Tone] = {
 }
 SEVERITY_TONES: dict[Severity, Tone] = {"critical": "bad", "warning": "warn", "info": "normal"}
 MOST_IMPORTANT: tuple[Step, ...] = (
-    *("guest", "ports", "link", "address", "driver", "profile", "gateway", "port", "parent"),
-    *("vlan", "peers", "slot", "name", "load"),
+    *("guest", "other end", "ports", "link", "address", "driver", "profile", "gateway", "port"),
+    *("parent", "vlan", "peers", "slot", "name", "load"),
 )
 """Steps that have passed, in the order in which they are given room for their texts."""
 CUT = "…"

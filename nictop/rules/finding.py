@@ -32,10 +32,11 @@ WhereToType = Literal[
     "cloud",
     "firmware",
     "switch",
+    "other end",
 ]
 """Where a fix is applied. here: on the host of the finding. peer: on the other watched host of a
 pair. hypervisor: the Linux host of this guest, whatever manages it. firmware: setup of the machine
-or of the NIC."""
+or of the NIC. other end: the network namespace at the other end of a veth."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Fix:
     note: str = ""
     """What to know before running the commands."""
     peer: str = ""
-    """Name of the watched host where it is applied, if that is not the host of the finding; "": not
-    known."""
+    """Name of the watched host where it is applied, if that is not the host of the finding; of the
+    other end of a veth what is known to have it (``namespace b``). "": not known."""
 
 
 def on_peer(peer: str, fixes: Iterable[Fix]) -> tuple[Fix, ...]:

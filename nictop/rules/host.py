@@ -12,7 +12,7 @@ from functools import _lru_cache_wrapper, cached_property, lru_cache, wraps
 from typing import Any, TypeVar
 
 from nictop.model.devices.driver_losses import Meaning, loss_positions
-from nictop.model.devices.link_history import LinkHistory
+from nictop.model.devices.link_history import LinkHistory, history_key
 from nictop.model.devices.virtual_functions import virtual_functions_in_use
 from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.profile_match import ProfileMatches, profile_matches
@@ -150,8 +150,8 @@ class HostFacts:
         return self.ports.get(link.ifindex, ())
 
     def history_of(self, link: Link) -> LinkHistory | None:
-        """What happened to its device while the host was watched; None: it has none, or is new."""
-        return self.snapshot.histories.get(link.device or "")
+        """What happened to it while the host was watched; None: it is new."""
+        return self.snapshot.histories.get(history_key(link))
 
     def link_at(self, ifindex: int | None) -> Link | None:
         """The link with this index; None: no index is given, or it is not one of a link here."""

@@ -134,7 +134,8 @@ def _guest_evidence(
         return ()
     if any(owner.name in one.value for one in known):
         return ()
-    return (Evidence("guest", owner.text, owner.guest.source),)
+    label = "other end" if owner.kind == "namespace" else "guest"
+    return (Evidence(label, owner.text, owner.guest.source),)
 
 
 def host_finding(

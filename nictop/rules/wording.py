@@ -61,6 +61,7 @@ PLACE_TEXTS: dict[WhereToType, str] = {
     "cloud": "at the cloud provider",
     "firmware": "in the firmware setup",
     "switch": "on the switch",
+    "other end": "in the network namespace at its other end",
 }
 
 CONTINUATION_INDENT = "  "
@@ -87,9 +88,11 @@ def finding_mark(finding: Finding, *, glyphs: Glyphs = UNICODE) -> str:
 
 
 def where_text(host: str, fix: Fix) -> str:
-    """``on alma-load-001``, ``on the ESXi host``: where to apply a fix of a finding of this host,
-    by name if that is known."""
+    """``on alma-load-001``, ``on the ESXi host``, ``in namespace b``: where to apply a fix of a
+    finding of this host, by name if that is known."""
     name = host if fix.where == "here" else fix.peer
+    if name and fix.where == "other end":
+        return f"in {name}"
     return f"on {name}" if name else PLACE_TEXTS[fix.where]
 
 

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog, Logged
 from nictop.probe.inventory.machine.message_table import TABLE
-from nictop.probe.records import DriverInfo, Ethtool, KernelMessage, Link, PciFunction
+from nictop.probe.records import (
+    Address,
+    DriverInfo,
+    Ethtool,
+    KernelMessage,
+    Link,
+    PciFunction,
+)
 
 ONBOARD, USB, PORT = "0000:01:00.0", "2-1:1.0", "0000:00:1c.0"
 SECOND = "0000:02:00.0"
@@ -462,3 +469,72 @@ def test_a_log_takes_linear_time(text: str, known: str) -> None:
     log = KernelLog(messages, links, [function()])
     assert all(entry.queue is None or entry.queue >= 0 for entry in log.entries)
     assert time.process_time() - before < MAX_SECONDS
+
+
+OWN_FRAMES = "br0: received packet on lab0 with own address as source address (addr:{}, vlan:0)"
+DUPLICATE = "IPv6: lab0: IPv6 duplicate address {} used by 02:00:00:00:00:02 detected!"
+MAC, IPV6 = "02:00:00:00:00:01", "fd6e:6963:746f::1"
+
+
+def veth(**fields: Any) -> Link:
+    return link(3, "lab0", None, "veth", kind="veth", address=MAC, **fields)
+
+
+def doubts(
+    text: str, netdev: Link, *, only_links: bool = False, other_names: tuple[str, ...] = ()
+) -> list[str]:
+    """Of one message at 1000 s; an empty list: it is about the link."""
+    messages = [KernelMessage(1000.0, 4, text)]
+    log = KernelLog(messages, [netdev], only_links=only_links, other_names=other_names)
+    assert len(log.of_link(netdev)) + len(log.perhaps_of_link(netdev)) == 1
+    return [log.doubt_text(entry, netdev) for entry in log.perhaps_of_link(netdev)]
+
+
+EARLIER = ["may be about an earlier lab0"]
+ELSEWHERE = ["may be about lab0 of another network namespace"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"present_since": 999.0}, []),
+        ({"present_since": 1001.0}, EARLIER),
+        ({"present_since": None}, EARLIER),
+        ({"present_since": None, "created": 990.0}, []),
+        ({}, []),
+    ],
+    ids=["there before", "seen later", "not known", "known by udev", "earlier recording"],
+)
+def test_a_message_of_a_name_may_be_about_an_earlier_netdev(
+    fields: dict[str, Any], expected: list[str]
+) -> None:
+    """A veth, a bridge or a tap is made again under the same name, and the log is not."""
+    assert doubts(DUPLICATE.format(IPV6), veth(**fields)) == expected
+
+
+def test_a_message_of_a_name_may_be_about_another_namespace() -> None:
+    """The log is one for all of them, and no message names its namespace."""
+    text = DUPLICATE.format(IPV6)
+    assert doubts(text, veth(), only_links=True) == ELSEWHERE
+    assert doubts(text, veth(), other_names=("lab0",)) == ELSEWHERE
+    assert doubts(text, veth(), other_names=("eth0",)) == []
+
+
+@pytest.mark.parametrize(("flags", "expected"), [(("dadfailed",), []), ((), ELSEWHERE)])
+def test_the_address_that_failed_identifies_the_netdev(
+    flags: tuple[str, ...], expected: list[str]
+) -> None:
+    """Who has the address has it as well, but not as a failed one."""
+    address = Address("ipv6", IPV6, 64, "global", flags)
+    netdev = veth(addresses=(address,), present_since=None)
+    assert doubts(DUPLICATE.format(IPV6), netdev, only_links=True) == expected
+
+
+@pytest.mark.parametrize(("address", "expected"), [(MAC, []), ("02:00:00:00:00:09", ELSEWHERE)])
+def test_own_frames_are_those_of_an_own_address(address: str, expected: list[str]) -> None:
+    assert doubts(OWN_FRAMES.format(address), veth(), only_links=True) == expected
+
+
+def test_a_netdev_with_a_device_is_known_by_it() -> None:
+    netdev = link(3, "lab0", ONBOARD, "igb", present_since=None)
+    assert doubts(HANG.format(name="lab0", driver="igb"), netdev, only_links=True) == []

@@ -156,6 +156,9 @@ READS = {
     "kernel messages": "os.open('/dev/kmsg', os.O_RDONLY | os.O_NONBLOCK)",
     "/dev/null": "open('/dev/null', 'w').write('x')",
     "the first words of a command": "open('/proc/%d/cmdline' % stranger).read()",
+    "changes in other network namespaces": (
+        "__import__('nictop.probe.events.kernel').probe.events.kernel._namespace_socket()"
+    ),
 }
 
 

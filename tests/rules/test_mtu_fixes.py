@@ -94,7 +94,7 @@ def test_both_ends_of_a_black_hole_are_printed() -> None:
         1.0, "", 0, (healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)), healthy("b", "a"))
     )
     (one,) = path_findings(result, facts)
-    assert ("hypervisor", "ip link set dev veth1a mtu 1400") in [
+    assert ("other end", "ip link set dev veth1a mtu 1400") in [
         (fix.where, *map(str, fix.commands)) for fix in one.fixes
     ]
 

@@ -120,14 +120,14 @@ def test_the_veth_of_a_container_has_the_layers_up_to_its_peers() -> None:
     guest = HostedGuest(
         name="db", kind="namespace", product="", state="running", nics=(GuestNic(link=2),)
     )
-    assert steps_of(veth, guests=(guest,))["guest"].text == "namespace db"
+    assert steps_of(veth, guests=(guest,))["other end"].text == "namespace db"
 
 
 def test_the_veth_of_a_host_is_a_nic_only_with_an_address() -> None:
     """Without one it may be the end of a container to which packets are routed."""
     nic = link(3, "ens1", pci_address="0000:01:00.0")
     veth = link(2, "cali1", kind="veth")
-    assert list(steps_of(veth, nic)) == ["name", "link", "port", "guest", "load"]
+    assert list(steps_of(veth, nic)) == ["name", "link", "port", "other end", "load"]
     assert steps_of(replace(veth, addresses=(ADDRESS,)), nic)["address"].state == "passed"
     bridge = link(4, "br0", kind="bridge")
     port = replace(veth, master=4, addresses=(ADDRESS,))

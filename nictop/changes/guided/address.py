@@ -139,10 +139,10 @@ def _parsed(address: str, gateway: str) -> tuple[Interface, Address | None]:
         interface = ipaddress.ip_interface(address)
         parsed_gateway = ipaddress.ip_address(gateway) if gateway else None
     except ValueError as error:
-        hint = "for example 192.0.2.10/24, gateway 192.0.2.1"
+        hint = "write ADDRESS/LENGTH, and the gateway without a length"
         raise NictopError(clean(str(error)), hint) from None
     if "/" not in address or "%" in address + gateway:
-        raise NictopError(f"{clean(address)} has no prefix length", "for example 192.0.2.10/24")
+        raise NictopError(f"{clean(address)} has no prefix length", "write ADDRESS/LENGTH")
     return interface, parsed_gateway
 
 

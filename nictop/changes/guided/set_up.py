@@ -13,6 +13,7 @@ from functools import partial
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
+from nictop.changes.guided.taken_addresses import MAX_NAMED, users_of
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.parts import is_answer_late
@@ -37,7 +38,7 @@ from nictop.rules.fixes.interrupt_managers import (
 )
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.sources import missing, reason_text
-from nictop.rules.subjects import global_address_texts
+from nictop.rules.subjects import global_address_texts, names_text
 
 WAIT_HINT = "The commands depend on it, and appear here as soon as it has been read."
 UNKNOWN_HINT = "The commands depend on it: without it they could be wrong."
@@ -54,14 +55,16 @@ class NotKnown(NictopError):
         self.is_read_again = is_read_again
 
 
-def give_address(host: HostFacts, link: Link, request: AddressRequest) -> ChangeJob:
+def give_address(
+    host: HostFacts, link: Link, request: AddressRequest, others: Sequence[HostFacts] = ()
+) -> ChangeJob:
     """Set the address of a NIC in its NetworkManager profile, which is renamed and bound to it, or
     in a new profile. On a host without NetworkManager: until reboot, with the fixes that make it
-    persistent."""
+    persistent. `others`: the other watched hosts, which may have it."""
     require_sources(host, link, "networkmanager")
     check_address(host, link, request)
     lasting: tuple[Fix, ...] = ()
-    warnings: tuple[str, ...] = ()
+    warnings = tuple(_taken_address(host, link, request, others))
     if host.inventory.networkmanager is None:
         require_sources(host, link, "configuration", "networkd", "services")
         fix, how = address_now(link, request), "until reboot"
@@ -69,10 +72,21 @@ def give_address(host: HostFacts, link: Link, request: AddressRequest) -> Change
     else:
         fix, name = address_fix(host, link, request)
         how = f"profile {name}"
-        warnings = tuple(_lost_routes(link, request))
+        warnings += tuple(_lost_routes(link, request))
     title = f"set IP address of {link.name} ({how})"
     proof = partial(_address_proof, link, request)
     return ChangeJob(host.name, title, link.name, fix, lasting, proof=proof, warnings=warnings)
+
+
+def _taken_address(
+    host: HostFacts, link: Link, request: AddressRequest, others: Sequence[HostFacts]
+) -> Iterator[str]:
+    if request.address is None:
+        return
+    users = users_of(request.address, host, link, others)
+    if users:
+        address = request.address.partition("/")[0]
+        yield f"{address} is in use: {names_text(users, MAX_NAMED)}"
 
 
 def _lost_routes(link: Link, request: AddressRequest) -> Iterator[str]:

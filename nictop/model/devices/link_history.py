@@ -1,6 +1,10 @@
 """What happened to the netdevs of a host while it was watched: carrier changes, resets, new netdevs
 of the same device.
 
+A netdev with a device is known again by that, and its port of a device with several: it may be made
+again. One without a device (a veth, bridge, bond, VLAN, tap, tunnel) is known by its number:
+another one of its name is another NIC.
+
 The kernel counts since the netdev was created; a mean since boot hides what happens now. Reads
 nothing; compares inventories, and what the kernel reports between them: who sets a link down and up
 takes its carrier, and both may be over before the next inventory.
@@ -10,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.links import ethtool_driver
 from nictop.probe.light_dataclasses import dataclass
@@ -20,6 +25,9 @@ IFF_UP = 0x1
 """net/if.h; `model.text.words` cannot be imported here."""
 MAX_INVENTORY_SECONDS = 300.0
 """What was reported while an inventory was taken is newer than it, at most by this much."""
+MAX_HISTORIES = 2 * MAX_LINKS
+MAX_TEXTS = 12
+GONE_AND_ANOTHER = "gone, and another one has its name"
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
 
@@ -42,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class LinkHistory:
-    """The last hour of one device."""
+    """The last hour of one device, or of one netdev without a device."""
 
     ifindex: int
     carrier_changes: int | None
@@ -57,6 +65,8 @@ class LinkHistory:
     """Oldest first, never empty."""
     name: str = ""
     """Of the netdev, at the last reading."""
+    device: str | None = None
+    """None: it has none."""
 
     @property
     def watched(self) -> float:
@@ -89,17 +99,35 @@ class LinkHistory:
 def with_inventory(
     histories: Mapping[str, LinkHistory], inventory: Inventory
 ) -> dict[str, LinkHistory]:
-    """The histories after an inventory: of the devices in it, and of those that were there within
-    the hour."""
+    """The histories after an inventory: of the links in it, and of those that were there within the
+    hour."""
     recent = {
-        device: history
-        for device, history in histories.items()
+        key: history
+        for key, history in histories.items()
         if -MAX_INVENTORY_SECONDS <= inventory.time - history.points[-1].time <= HISTORY_SECONDS
     }
     for link in inventory.links:
-        if link.device is not None:
-            recent[link.device] = _continued(recent.get(link.device), link, inventory.time)
-    return recent
+        key = history_key(link)
+        recent[key] = _continued(recent.get(key), link, inventory.time)
+    return _newest(recent)
+
+
+def history_key(link: Link) -> str:
+    """``0000:02:00.0``, ``0000:02:00.0 pf0vf3`` of a representor, ``0000:02:00.0 port 1``,
+    ``ifindex 7``"""
+    if link.device is None:
+        return f"ifindex {link.ifindex}"
+    if link.physical_port:
+        return f"{link.device} {link.physical_port}"
+    return f"{link.device} port {link.device_port}" if link.device_port else link.device
+
+
+def _newest(histories: dict[str, LinkHistory]) -> dict[str, LinkHistory]:
+    """At most `MAX_HISTORIES`: containers come and go by the thousand."""
+    if len(histories) <= MAX_HISTORIES:
+        return histories
+    by_time = sorted(histories.items(), key=lambda item: -item[1].points[-1].time)
+    return dict(by_time[:MAX_HISTORIES])
 
 
 def with_change(
@@ -107,10 +135,23 @@ def with_change(
 ) -> dict[str, LinkHistory]:
     """The histories after the kernel has reported `link`; the same ones if it is not of the netdev
     that an inventory had."""
-    before = histories.get(link.device or "")
-    if link.device is None or before is None or before.ifindex != link.ifindex:
+    key = history_key(link)
+    before = histories.get(key)
+    if before is None or before.ifindex != link.ifindex:
         return histories
-    return {**histories, link.device: _continued(before, link, time)}
+    return {**histories, key: _continued(before, link, time)}
+
+
+def without_number(
+    histories: dict[str, LinkHistory], link: Link, time: float
+) -> dict[str, LinkHistory]:
+    """The histories after a link is gone: its number may be that of another one later."""
+    key = history_key(link)
+    if link.device is not None or key not in histories:
+        return histories
+    others = dict(histories)
+    others[f"{key} until {time}"] = others.pop(key)
+    return others
 
 
 def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHistory:
@@ -120,7 +161,8 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         points: tuple[Point, ...] = (Point(time),)
         has_carrier = link.carrier is True
         return LinkHistory(
-            link.ifindex, changes, resets, is_settled, has_carrier, points, link.name
+            *(link.ifindex, changes, resets, is_settled, has_carrier, points),
+            *(link.name, link.device),
         )
     last = before.points[-1]
     if time < last.time:  # an inventory that was begun before what was reported since
@@ -136,15 +178,19 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     is_settled = _is_settled(before, link, is_new=is_new)
     points = _appended(before.points, point)
     has_carrier = link.carrier is True
-    return LinkHistory(link.ifindex, changes, resets, is_settled, has_carrier, points, link.name)
+    return LinkHistory(
+        *(link.ifindex, changes, resets, is_settled, has_carrier, points),
+        *(link.name, link.device),
+    )
 
 
 def history_texts(histories: Mapping[str, LinkHistory], links: Iterable[Link]) -> tuple[str, ...]:
     """``ens224 made again once, lost its carrier 2 times``: what happened while the host was
     watched, of which the answer at its end shows nothing. `links`: those that are there now."""
-    present = {link.device for link in links}
+    present = {history_key(link): link.name for link in links}
+    names = frozenset(present.values())
     found = []
-    for device, history in histories.items():
+    for key, history in histories.items():
         parts = [
             f"{what} {count_text(number)}"
             for what, number in (
@@ -154,10 +200,12 @@ def history_texts(histories: Mapping[str, LinkHistory], links: Iterable[Link]) -
             )
             if number
         ]
-        if device not in present:
-            parts.append("gone now")
+        if key not in present:
+            parts.append(GONE_AND_ANOTHER if history.name in names else "gone now")
         if parts:
-            found.append(f"{history.name or device} {', '.join(parts)}")
+            found.append(f"{history.name or key} {', '.join(parts)}")
+    if len(found) > MAX_TEXTS:
+        found[MAX_TEXTS - 1 :] = [f"{len(found) - MAX_TEXTS + 1} other interfaces changed"]
     return tuple(found)
 
 

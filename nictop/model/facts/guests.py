@@ -20,7 +20,9 @@ MAX_NAMED_OWNERS = 8
 
 def guest_section(row: Row, snapshot: Snapshot) -> tuple[Section, ...]:
     """Of a device that a guest has, or on which containers have links."""
-    return section("Guest", list(_facts(row, snapshot)))
+    owner = owner_of(row, snapshot)
+    is_namespace = owner is not None and owner.kind == "namespace"
+    return section("Other end" if is_namespace else "Guest", list(_facts(row, snapshot)))
 
 
 def owner_of(row: Row, snapshot: Snapshot) -> NicOwner | None:
@@ -35,7 +37,8 @@ def owner_of(row: Row, snapshot: Snapshot) -> NicOwner | None:
 def _facts(row: Row, snapshot: Snapshot) -> Iterator[Fact]:
     owner = owner_of(row, snapshot)
     if owner is not None and row.vf is None:  # a VF says it with its attributes
-        yield Fact("Assigned to", owner.text)
+        label = "In" if owner.kind == "namespace" else "Assigned to"
+        yield Fact(label, owner.text)
     if owner is not None and owner.nic is not None:
         nic = owner.nic
         mtu = guest_mtu_text(nic.mtu, owner.kind, is_stopped=owner.is_stopped)

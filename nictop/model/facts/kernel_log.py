@@ -5,7 +5,8 @@ Reads nothing; returns unsanitized text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.kernel_log import Logged, since
@@ -26,54 +27,69 @@ OF_MACHINE_TITLE = "Kernel log of the whole machine: selected messages (UTC)"
 """Of a network namespace: the log is one for all."""
 
 
+class Shown(NamedTuple):
+    """A message, and why it may not be about the interface."""
+
+    entry: Logged
+    doubt: str = ""
+
+
 def kernel_log_section(
     link: Link | None, pci: PciFunction | None, snapshot: Snapshot
 ) -> tuple[Section, ...]:
     """Messages about an interface, or about a function without one; none if there are no
     messages."""
-    entries: Sequence[Logged] = ()
-    created = None
+    log = snapshot.kernel_log
     if link is not None:
-        entries, created = snapshot.kernel_log.of_link(link), link.created
-    elif pci is not None:
-        entries = snapshot.kernel_log.of_address(pci.address)
-    return section(TITLE, _facts(entries, snapshot, created))
+        entries = [Shown(entry) for entry in log.of_link(link)]
+        entries += [Shown(one, log.doubt_text(one, link)) for one in log.perhaps_of_link(link)]
+        return section(TITLE, _facts(entries, snapshot, link.created))
+    if pci is not None:
+        entries = [Shown(entry) for entry in log.of_address(pci.address)]
+        return section(TITLE, _facts(entries, snapshot))
+    return ()
 
 
 def other_messages_section(snapshot: Snapshot) -> tuple[Section, ...]:
     """Messages about no NIC of this host: tables, devices that are gone."""
     title = OF_MACHINE_TITLE if is_other_namespace(snapshot) else TITLE
-    return section(title, _facts(snapshot.kernel_log.others, snapshot))
+    others = [Shown(entry) for entry in snapshot.kernel_log.others]
+    return section(title, _facts(others, snapshot))
 
 
 def _facts(
-    entries: Iterable[Logged], snapshot: Snapshot, created: float | None = None
+    entries: Iterable[Shown], snapshot: Snapshot, created: float | None = None
 ) -> list[Fact]:
     """The newest message of each text, newest first, with its time and how many there are."""
     if snapshot.inventory is None:
         return []
-    groups: dict[str, list[Logged]] = {}
-    for entry in entries:
-        groups.setdefault(entry.known.text, []).append(entry)
-    newest_first = sorted(groups.values(), key=lambda group: -group[-1].time)
-    return [_fact(group, snapshot.inventory, created) for group in newest_first[:MAX_TEXTS]]
+    groups: dict[tuple[str, str], list[Logged]] = {}
+    for entry, doubt in entries:
+        groups.setdefault((entry.known.text, doubt), []).append(entry)
+    newest_first = sorted(groups.items(), key=lambda item: -item[1][-1].time)
+    found = []
+    for (_, doubt), group in newest_first[:MAX_TEXTS]:
+        found.append(_fact(group, snapshot.inventory, created, doubt))
+    return found
 
 
-def _fact(group: list[Logged], inventory: Inventory, created: float | None) -> Fact:
+def _fact(group: list[Logged], inventory: Inventory, created: float | None, doubt: str) -> Fact:
     newest = group[-1]
-    tone = dim_if(newest.known.meaning in HARMLESS)
+    tone = dim_if(newest.known.meaning in HARMLESS or doubt != "")
     text = f"{newest.text}{_number_text(group, created)}"
+    if doubt:
+        text = f"{doubt}: {text}"
     return Fact(short_event_time_text(inventory, newest.time), text, tone)
 
 
 def _number_text(group: list[Logged], created: float | None) -> str:
     """`` (4 times, 3 since this interface was created)``: the log has also what was said of an
-    earlier netdev of the device. "": one message."""
+    earlier netdev of the device. "": one message, about this one."""
     omitted = group[0].message.omitted
     number = len(group) + omitted
-    if number == 1:
-        return ""
     recent = len(since(group, created))
+    if number == 1:
+        return "" if recent else " (before this interface was created)"
     first = group[0].message.omitted_since
     if first is None:
         first = group[0].time

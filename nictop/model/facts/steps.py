@@ -42,6 +42,7 @@ SECTIONS: Mapping[Step, Mapping[str, Collection[str]]] = {
     "vlan": {"Bridge": ("Filtering", "VLANs of host")},
     "parent": {"Link": ("Kind",)},
     "guest": {"Guest": ALL},
+    "other end": {"Guest": ALL, "Other end": ALL},
 }
 """Layer → titles of the sections with facts about it, each with their labels (`ALL`: all)."""
 

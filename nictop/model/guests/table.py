@@ -17,7 +17,7 @@ from nictop.model.devices.vf_address import pci_address_of_vf
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.guests.agent_facts import AgentFacts, guest_key
 from nictop.model.guests.agents import AGENT_SOURCE
-from nictop.model.guests.owners import GuestKind, guest_text
+from nictop.model.guests.owners import KIND_WORDS, GuestKind, guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot
@@ -293,18 +293,19 @@ def nic_facts(row: GuestRow) -> str:
 
 
 def guest_mtu_text(mtu: int | None, kind: GuestKind, *, is_stopped: bool) -> str:
-    """``MTU 1500 in the guest``, of `GuestRow.guest_mtu`; "": not known."""
+    """``MTU 1500 in the container``, of `GuestRow.guest_mtu`; "": not known."""
     if mtu is None:
         return ""
     if is_stopped:
         return f"MTU {mtu} configured"
     if kind == "vm":
         return f"MTU {mtu} offered to the guest"
-    return f"MTU {mtu} in the guest"
+    return f"MTU {mtu} in the {KIND_WORDS[kind]}"
 
 
 def _mtu_and_connection(row: GuestRow) -> tuple[str, str]:
-    """``MTU 1500 in the guest``, ``veth5, MTU 1450 on this host``; if both are the same, once."""
+    """``MTU 1500 in the container``, ``veth5, MTU 1450 on this host``; if both are the same,
+    once."""
     guest_mtu = guest_mtu_text(row.guest_mtu, row.guest.kind, is_stopped=row.is_stopped)
     if row.link is None or not row.link.mtu:
         return guest_mtu, row.connection

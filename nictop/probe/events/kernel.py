@@ -3,9 +3,10 @@
 Receives rtnetlink (links, addresses, routes, queueing disciplines, routing rules, some sysctls),
 uevents of the kernel and of udev (PCI functions, drivers and netdevs, also those without a link),
 the `monitor` group of the ethtool family (settings), and the `config` group of the devlink family
-(ports, health reporters, parameters). Checks new kernel log messages on request. libudev is not
-needed: its messages are plain datagrams. Each source may be missing; `Events.missing` has the
-errors.
+(ports, health reporters, parameters). Links and addresses also of the other network namespaces
+that an inventory describes: the other end of a veth, containers. Checks new kernel log messages on
+request. libudev is not needed: its messages are plain datagrams. Each source may be missing;
+`Events.missing` has the errors.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from functools import partial
 
 from nictop.probe.inventory.machine.message_table import MAX_KMSG_BYTES, is_candidate
 from nictop.probe.kernel import netlink
+from nictop.probe.kernel.capabilities import NUMBERS, held_capabilities
 from nictop.probe.kernel.if_link import (
     IFLA_CARRIER,
     IFLA_CARRIER_CHANGES,
@@ -28,6 +30,7 @@ from nictop.probe.kernel.if_link import (
     IFLA_WIRELESS,
     operstate_name,
 )
+from nictop.probe.kernel.namespace_ids import NAMESPACE_ID, own_id
 from nictop.probe.kernel.rtnetlink import (
     IFA_ADDRESS,
     IFA_FLAGS,
@@ -50,7 +53,7 @@ from nictop.probe.kernel.rtnetlink import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from nictop.probe.records import EventSource
 
@@ -72,6 +75,12 @@ RTNETLINK_GROUPS = (
     RTNLGRP_IPV6_NETCONF,
 )
 """NETCONF: rp_filter, forwarding and other sysctls of a link."""
+NAMESPACE_GROUPS = (RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR)
+"""What an inventory has of other network namespaces."""
+NETLINK_LISTEN_ALL_NSID = 8
+"""Option of a socket, and type of the control message with the id of the namespace of a message
+(linux/netlink.h)."""
+CONTROL_BYTES = socket.CMSG_SPACE(NAMESPACE_ID.size)
 INVENTORY_MESSAGES: dict[int, EventSource] = {
     RTM_NEWRULE: "routing rule",
     RTM_DELRULE: "routing rule",
@@ -98,10 +107,12 @@ EVENT_SOURCES: tuple[EventSource, ...] = (
     "sysctl of a link",
     "ethtool setting",
     "devlink",
+    "another namespace",
 )
 """The most important one first."""
 
 MAX_KNOWN_ADDRESSES = 4096
+OTHER_NAMESPACES = "other namespaces"
 
 UEVENT_KERNEL, UEVENT_UDEV = 1, 2
 """Multicast groups of NETLINK_KOBJECT_UEVENT."""
@@ -123,24 +134,29 @@ class Events:
 
     `sockets`: descriptors to poll; `read` reads one of them until it is empty. `missing`: sources
     that this kernel does not have or this user may not read: "rtnetlink", "uevents", "ethtool",
-    "devlink"; the last one not if the kernel has no devlink at all.
+    "devlink", "other namespaces"; devlink not if the kernel has none at all, the last one not if
+    this user may not read what is in them either.
     """
 
     def __init__(self) -> None:
         self.sockets: dict[int, tuple[str, socket.socket]] = {}
         self.missing: dict[str, OSError] = {}
         self._addresses: set[bytes] = set()
+        self._others: set[int] = set()
+        """Ids of other network namespaces."""
+        self._own_id: int | None = None
         sources: dict[str, Callable[[], socket.socket]] = {
             "rtnetlink": _route_socket,
             "uevents": _uevent_socket,
             "ethtool": partial(_generic_socket, "ethtool", "monitor"),
             "devlink": partial(_generic_socket, "devlink", "config"),
+            OTHER_NAMESPACES: _namespace_socket,
         }
         for name, connect in sources.items():
             try:
                 connection = connect()
             except OSError as error:
-                if name != "devlink" or error.errno != errno.ENOENT:
+                if not has_nothing_to_tell(name, error):
                     self.missing[name] = error
                 continue
             connection.setblocking(False)
@@ -184,7 +200,9 @@ class Events:
         sources: set[EventSource] = set()
         for _ in range(MAX_EVENTS_PER_WAKE):
             try:
-                data, (port, groups) = connection.recvfrom(netlink.RECEIVE_BUFFER_BYTES)
+                data, control, _, (port, groups) = connection.recvmsg(
+                    netlink.RECEIVE_BUFFER_BYTES, CONTROL_BYTES
+                )
             except BlockingIOError:
                 break
             except OSError:
@@ -196,6 +214,8 @@ class Events:
             if name == "rtnetlink":
                 for kind, _, _, start, end in netlink.messages(data):
                     sources.add(self._route_event(kind, data[start:end], changes))
+            elif name == OTHER_NAMESPACES:
+                sources.add(self._namespace_event(data, namespace_of(control)))
             else:
                 sources.add(parse_event(name, data))
         return list(changes.values()), main_source(sources)
@@ -215,10 +235,37 @@ class Events:
             return "default route" if is_default else ""
         return INVENTORY_MESSAGES.get(kind, "")
 
-    def _is_new_address(self, body: bytes, *, added: bool) -> bool:
+    def _namespace_event(self, data: bytes, namespace: int | None) -> EventSource:
+        """None: it is of this one, which has a socket of its own."""
+        if namespace is None or not self._is_other(namespace):
+            return ""
+        for kind, _, _, start, end in netlink.messages(data):
+            body = data[start:end]
+            is_relevant = False
+            if kind in (RTM_NEWLINK, RTM_DELLINK):
+                is_relevant = parse_link_change(body, gone=False, time=0.0) is not None
+            elif kind in (RTM_NEWADDR, RTM_DELADDR):
+                added = kind == RTM_NEWADDR
+                is_relevant = self._is_new_address(body, added=added, namespace=namespace)
+            if is_relevant:
+                return "another namespace"
+        return ""
+
+    def _is_other(self, namespace: int) -> bool:
+        """It is not the id of this namespace, which may have one here as well."""
+        if namespace in self._others:
+            return True
+        if self._own_id is None:
+            self._own_id = own_id()
+        if namespace == self._own_id:
+            return False
+        self._others.add(namespace)
+        return True
+
+    def _is_new_address(self, body: bytes, *, added: bool, namespace: int = -1) -> bool:
         """Whether addresses have changed. Router advertisements renew lifetimes every few seconds
-        with a message for each address; those are ignored."""
-        address = parse_address(body)
+        with a message for each address; those are ignored. `namespace`: -1 is this one."""
+        address = NAMESPACE_ID.pack(namespace) + parse_address(body)
         known = address in self._addresses
         if not added:
             self._addresses.discard(address)
@@ -227,6 +274,21 @@ class Events:
             self._addresses.clear()
         self._addresses.add(address)
         return not known
+
+
+def has_nothing_to_tell(source: str, error: OSError) -> bool:
+    """The kernel has no such thing; or this process may not read what is in other namespaces
+    (`inventory.guests.namespaces`), so that nothing of it can be out of date."""
+    if source == "devlink":
+        return error.errno == errno.ENOENT
+    if source != OTHER_NAMESPACES:
+        return False
+    if error.errno == errno.ENOPROTOOPT or os.geteuid() != 0:
+        return True
+    try:
+        return NUMBERS["net_admin"] not in held_capabilities()
+    except OSError:
+        return False
 
 
 def main_source(sources: Collection[EventSource]) -> EventSource:
@@ -291,6 +353,16 @@ def parse_address(body: bytes) -> bytes:
     )
 
 
+def namespace_of(control: Sequence[tuple[int, int, bytes]]) -> int | None:
+    """Id of the other network namespace that a message is of; None: it is of this one."""
+    for level, kind, data in control:
+        is_id = level == netlink.SOL_NETLINK and kind == NETLINK_LISTEN_ALL_NSID
+        if is_id and len(data) >= NAMESPACE_ID.size:
+            number: int = NAMESPACE_ID.unpack_from(data)[0]
+            return number
+    return None
+
+
 def is_devlink_change(data: bytes) -> bool:
     """Whether messages of the devlink family can change the inventory."""
     return any(
@@ -333,6 +405,16 @@ def parse_uevent_relevance(data: bytes) -> bool:
 def _route_socket() -> socket.socket:
     with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as opened:
         for group in RTNETLINK_GROUPS:
+            opened.join(group)
+        return _event_socket(opened)
+
+
+def _namespace_socket() -> socket.socket:
+    """Messages of each network namespace that has an id here, to who has CAP_NET_BROADCAST there
+    (Linux 4.2, net/netlink/af_netlink.c: do_one_broadcast). Of this one, too."""
+    with netlink.NetlinkSocket(netlink.NETLINK_ROUTE) as opened:
+        opened.socket.setsockopt(netlink.SOL_NETLINK, NETLINK_LISTEN_ALL_NSID, 1)
+        for group in NAMESPACE_GROUPS:
             opened.join(group)
         return _event_socket(opened)
 

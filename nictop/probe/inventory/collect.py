@@ -265,7 +265,7 @@ def add_settings(
         "read_kernel_messages", None, addresses, roots.dev
     )
     if messages:
-        links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run)
+        links, pci = sources.call("with_ages", (links, pci), links, pci, messages, roots.run, proc)
     links = sources.call("with_udev_names", links, links, roots.run)
     services = sources.call("read_services", Services(), processes.names, proc)
     machine = {

@@ -11,7 +11,7 @@ import select
 import time
 
 from nictop.probe.events.gateways import GatewayWatch
-from nictop.probe.events.kernel import Events
+from nictop.probe.events.kernel import OTHER_NAMESPACES, Events
 from nictop.probe.events.networkmanager import NetworkManagerSignals
 from nictop.probe.inventory.child import InventoryChild
 from nictop.probe.inventory.kept_modules import KeptModules
@@ -315,7 +315,7 @@ class InventoryScheduler:
 def rescan_interval(missing: Iterable[str]) -> float:
     """Seconds to the next inventory without event or request; `missing`: event sources that are not
     available."""
-    if {"rtnetlink", "uevents"}.isdisjoint(missing):
+    if {"rtnetlink", "uevents", OTHER_NAMESPACES}.isdisjoint(missing):
         return RESCAN_SECONDS
     return RESCAN_SECONDS_WITHOUT_EVENTS
 

@@ -23,6 +23,7 @@ NUMBERS = {
     "setuid": 7,
     "setpcap": 8,
     "net_bind_service": 10,
+    "net_broadcast": 11,
     "net_admin": 12,
     "net_raw": 13,
     "sys_ptrace": 19,

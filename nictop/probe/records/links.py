@@ -320,8 +320,8 @@ class Link:
     """`LINK_COUNTERS` at the time of the inventory (IFLA_STATS64)."""
     created: float | None = None
     """Seconds, CLOCK_MONOTONIC, when udev first processed this netdev, after its driver was bound.
-    None: at boot, or unknown; only read if there are `KernelMessage`s. USEC_INITIALIZED,
-    /run/udev/data/nIFINDEX"""
+    None: at boot, or unknown (see `present_since`); only read if there are `KernelMessage`s.
+    USEC_INITIALIZED, /run/udev/data/nIFINDEX"""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     bridge_port: BridgePort | None = None
     """Only ports of bridges."""
@@ -338,3 +338,7 @@ class Link:
     """Only tunnels; None also for WireGuard."""
     veth_peer: VethPeer | None = None
     """Only veths with the other end in another namespace; None: not readable."""
+    present_since: float | None = 0.0
+    """Seconds, CLOCK_MONOTONIC, since when this netdev is known to be there: an earlier one may
+    have had its name before. None: not known. 0: not read; it is read of links without a device
+    that udev does not know, if there are `KernelMessage`s. IFLA_INET6_CACHEINFO, IFA_CACHEINFO"""

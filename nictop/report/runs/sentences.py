@@ -794,6 +794,8 @@ def _path(result: Result) -> Iterator[ResultSentence]:
     if result.proof is None:
         return
     verdict = PATH_VERDICTS[result.proof.verdict]
+    if result.plan.foreign and result.proof.verdict == "proven":
+        verdict = f"{verdict} at one end"
     yield ResultSentence("path", f"{verdict}: {clean(result.proof.sentence)}")
     ends = "; ".join(dict.fromkeys(host.sentence for host in result.proof.hosts))
     if ends and ends not in result.proof.sentence:

@@ -91,7 +91,8 @@ class Losses:
     uses=("messages",),
 )
 def carrier_flaps(host: HostFacts) -> Outcomes:
-    """The link went down and up repeatedly (link flapping).
+    """The link went down and up repeatedly (link flapping): a NIC, or the veth that is the NIC of a
+    container or network namespace.
 
     nictop counts losses of the carrier in the last hour (messages of the driver such as "NIC Link
     is Down", and carrier_changes while the host is watched): three or more; in the last 24 hours:
@@ -114,7 +115,7 @@ def carrier_flaps(host: HostFacts) -> Outcomes:
     Intel's advice on I225 and I226 in vyos/vyos-build#366.
     """
     kept_down = {port.ifindex for ports in ports_of_unknown_speed(host).values() for port in ports}
-    for link in used_links(host):
+    for link in (*used_links(host), *own_veths(host)):
         losses = _losses(host, link)
         if losses is None or link.ifindex in kept_down or _is_wireless(host, link):
             continue
@@ -154,6 +155,13 @@ POSSIBLE_CAUSE = (
     "Possible causes: Energy Efficient Ethernet, which is in use and does not work "
     "with every switch; cable or port."
 )
+
+
+def own_veths(host: HostFacts) -> Iterator[Link]:
+    """Those that are up."""
+    for link in host.links_by_kind.get("veth", ()):
+        if is_up(link) and is_own_veth(link, host.snapshot):
+            yield link
 
 
 def _is_wireless(host: HostFacts, link: Link) -> bool:
@@ -211,6 +219,8 @@ def _watched_losses(host: HostFacts, link: Link) -> Losses | None:
 
 
 def _mean_losses(host: HostFacts, link: Link) -> Losses | None:
+    if link.device is None and link.created is None:
+        return None  # not known since when they are counted
     has_carrier = link.carrier is True
     changes = link.carrier_changes or 0
     counted = losses_after_the_first_carrier(changes, has_carrier=has_carrier)
@@ -271,6 +281,8 @@ def _may_have_speed(link: Link, speeds: tuple[int, ...]) -> bool:
 
 
 def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]:
+    if link.kind == "veth":
+        return flap_fixes(host, link)  # its driver logs nothing
     show = joined(
         "|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link")
     )

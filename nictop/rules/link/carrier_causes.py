@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link
+from nictop.rules.far_ends import other_end_fix
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import hypervisor_places
@@ -76,7 +77,7 @@ CAUSES: dict[Kind, Causes] = {
         "the cloud does.",
     ),
     "veth": Causes(
-        down="The other end of the veth pair, in another network namespace, is down.",
+        down="The other end of the veth pair is down.",
         flaps="Packets in flight are lost each time. The other end of the veth pair is set down "
         "and up.",
     ),
@@ -107,7 +108,7 @@ def flap_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     if kind == "virtual NIC":
         return (Fix("hypervisor", "Check what disconnects the virtual NIC", ()),)
     if kind == "veth":
-        return (Fix("hypervisor", "Check what sets the other end of the veth pair down", ()),)
+        return (other_end_fix(host, link, "Check what sets the other end of the veth pair down"),)
     return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
 
 
@@ -120,7 +121,7 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     if kind == "virtual NIC":
         return _connect_fixes(host, link)
     if kind == "veth":
-        return (Fix("hypervisor", "Bring up the other end of the veth pair", ()),)
+        return (other_end_fix(host, link, "Bring up the other end of the veth pair"),)
     return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
 
 

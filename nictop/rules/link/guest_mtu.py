@@ -18,6 +18,7 @@ from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
 from nictop.model.devices.links import has_global_address
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.tunnels import devices_below, overhead, underlay
+from nictop.model.guests.owners import GuestKind
 from nictop.model.text import units
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import mtu_of
@@ -25,11 +26,12 @@ from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.far_ends import EndKey, FarEnd, far_ends, place_of_other_end
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
 from nictop.rules.host import HostFacts, once_per_diagnosis
-from nictop.rules.registry import Outcomes, host_rule, pair_rule
+from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import is_up, link_finding, mac_or_placeholder
 
 RX_DROPPED, TX_DROPPED = LINK_COUNTERS.index("rx_dropped"), LINK_COUNTERS.index("tx_dropped")
@@ -45,6 +47,7 @@ MTU, the Ethernet header and a VLAN tag, tagged or not; and any for segmentation
 VLAN_NOTE = "its MTU and 4 bytes, room for a VLAN tag"
 TRANSFERS_HANG = "Small packets pass: ping and SSH work, large transfers hang."
 """Of a smaller MTU between two ends, of which neither knows it."""
+SAME_MTU_NOTE = "All links of a bridge need the same MTU."
 ANNOUNCED_MSS = (
     "TCP with the smaller end passes, as that announces what it takes (MSS). Large packets of UDP "
     "and tunnels are lost, and of all TCP that is forwarded through it."
@@ -259,7 +262,7 @@ class Inner(NamedTuple):
     port: Link
     mtu: int
     at: Attachment | None
-    """A watched guest."""
+    """A watched guest, or container or network namespace."""
 
     @property
     def name(self) -> str:
@@ -286,6 +289,7 @@ def bridge_uplink_has_a_smaller_mtu(hosts: Sequence[HostFacts]) -> Outcomes:
     guests: dict[tuple[str, int], Attachment] = {}
     if _has_bridged_taps(hosts):
         guests = {(at.owner.name, at.tap.ifindex): at for at in _taps(hosts)}
+    ends = far_ends(tuple(hosts))
     for host in hosts:
         for bridge in host.links_by_kind.get("bridge", ()):
             if not is_up(bridge):
@@ -293,7 +297,7 @@ def bridge_uplink_has_a_smaller_mtu(hosts: Sequence[HostFacts]) -> Outcomes:
             uplink = _smallest_uplink(host, bridge)
             if uplink is None:
                 continue
-            inner = _inner_ends(host, bridge, guests)
+            inner = _inner_ends(host, bridge, guests, ends)
             large = [end for end in inner if end.mtu > uplink.mtu]
             if large:
                 yield _uplink_finding(host, bridge, uplink, large)
@@ -324,7 +328,10 @@ def _leads_out(host: HostFacts, port: Link) -> bool:
 
 
 def _inner_ends(
-    host: HostFacts, bridge: Link, guests: Mapping[tuple[str, int], Attachment]
+    host: HostFacts,
+    bridge: Link,
+    guests: Mapping[tuple[str, int], Attachment],
+    ends: Mapping[EndKey, FarEnd],
 ) -> Iterator[Inner]:
     for port in host.ports_of(bridge):
         if not is_up(port) or _leads_to_a_bridge(host, port):
@@ -333,8 +340,12 @@ def _inner_ends(
         if at is not None:
             if is_up(at.nic) and not _share_a_subnet(at):
                 yield Inner(port, at.nic.mtu, at)
+        elif (host.name, port.ifindex) in ends:
+            far = ends[host.name, port.ifindex]
+            if is_up(far.link):
+                yield Inner(port, far.link.mtu, Attachment(far.host, far.link, host, port))
         elif port.kind == "veth":
-            mtu = _mtu_of_other_end(host, port)
+            mtu = _mtu_of_other_end(host, port, ends)
             if mtu:
                 yield Inner(port, mtu, None)
 
@@ -369,10 +380,12 @@ def _uplink_fixes(
     watched = [end.at for end in large if end.at is not None]
     for at in watched:
         yield from _fixes_in_the_guest(at, uplink.mtu)
-    has_containers = len(watched) < len(large)
-    if has_containers and uplink.mtu >= smallest_mtu(is_ipv6=False):
+    unwatched = [end.port for end in large if end.at is None]
+    if unwatched and uplink.mtu >= smallest_mtu(is_ipv6=False):
+        kinds = {_kind_of_other_end(host, port) for port in unwatched}
+        what = "network namespaces" if kinds == {"namespace"} else "containers"
         note = "In what makes them, which sets both ends of their veths. Then start them again."
-        yield Fix("here", f"Set MTU {uplink.mtu} for the containers", (), True, note=note)
+        yield Fix("here", f"Set MTU {uplink.mtu} for the {what}", (), True, note=note)
     if _underlay_carries(host, uplink, size) and can_have_mtu(uplink, size):
         note = "Only if every switch, tunnel and host behind it passes such packets."
         yield _set_mtu_fix(uplink, size, f"Or set MTU {size} on {uplink.name}", note)
@@ -396,10 +409,12 @@ class VethEnds(NamedTuple):
 
     link: Link
     other: Link | None
-    """None: in another network namespace."""
+    """None: not in this network namespace, nor of a watched host."""
     name: str
     mtu: int
     """Name and MTU of the other end."""
+    owner: HostFacts | None = None
+    """The other watched host that has it."""
 
     @property
     def smaller(self) -> int:
@@ -410,14 +425,15 @@ class VethEnds(NamedTuple):
         return max(self.link.mtu, self.mtu)
 
 
-@host_rule("warning", uses=("counters.links",))
-def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
+@pair_rule("warning", uses=("counters.links",))
+def veth_ends_have_different_mtus(hosts: Sequence[HostFacts]) -> Outcomes:
     """The two ends of a veth have different MTUs: the one with the smaller MTU drops larger frames
     of the other.
 
-    nictop reads the MTU of the other end, also in the network namespace of a container (root).
-    Warning: frames have been dropped between them (rx_dropped of the smaller end, tx_dropped of the
-    larger one). Else info.
+    nictop reads the MTU of the other end, also in another network namespace, as that of a container
+    (root); if that is watched as well, its own. What was dropped between them is in the evidence
+    (rx_dropped of the smaller end, tx_dropped of the larger one). It is a warning also before: the
+    kernel drops each larger frame, as a path test finds (path_mtu_black_hole).
 
     Not reported: inside a container, links that are down, and a container with the smaller MTU as
     long as nothing is dropped: LXD does that on purpose.
@@ -425,14 +441,17 @@ def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
     Sources: net/core/dev.c, drivers/net/veth.c; ipspace/netlab#1985, canonical/lxd#11919 and
     #18127.
     """
-    if host.is_container:
-        return
-    for ends in _different_ends(host):
-        position, counter = _drop_counter(ends)
-        rate = host.known_link_rate(ends.link, attrgetter(counter))
-        is_smaller_outside = ends.link.mtu < ends.mtu
-        if is_smaller_outside or rate >= MIN_DROPS_PER_SECOND:
-            yield _veth_finding(host, ends, counter, _count(host, ends.link, position))
+    watched = far_ends(tuple(hosts))
+    for host in hosts:
+        if host.is_container:
+            continue
+        for ends in _different_ends(host, watched):
+            position, counter = _drop_counter(ends)
+            rate = host.known_link_rate(ends.link, attrgetter(counter))
+            is_smaller_outside = ends.link.mtu < ends.mtu
+            if is_smaller_outside or rate >= MIN_DROPS_PER_SECOND:
+                dropped = _count(host, ends.link, position)
+                yield _veth_finding(host, ends, counter, dropped, watched)
 
 
 def _forwarded_bytes(mtu: int) -> int:
@@ -447,27 +466,45 @@ def _drop_counter(ends: VethEnds) -> tuple[int, str]:
     return TX_DROPPED, "tx_dropped"
 
 
-def _veth_finding(host: HostFacts, ends: VethEnds, counter: str, dropped: int) -> Finding:
+def _veth_finding(
+    host: HostFacts,
+    ends: VethEnds,
+    counter: str,
+    dropped: int,
+    watched: Mapping[EndKey, FarEnd],
+) -> Finding:
     link = ends.link
-    place = "" if ends.other is not None else " in its container"
-    evidence = [
-        _mtu_evidence("MTU", link),
-        Evidence(f"MTU of {ends.name}", str(ends.mtu), "RTM_GETLINK, IFLA_TARGET_NETNSID"),
-    ]
-    severity: Severity = "info"
+    evidence = [_mtu_evidence("MTU", link), _other_mtu_evidence(ends)]
     if dropped:
-        severity = "warning"
         evidence.append(Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"))
     return link_finding(
-        severity,
+        "warning",
         host,
         link,
-        f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
+        f"MTU {link.mtu}, but {ends.mtu} at its other end ({_other_end_text(host, ends)})",
         evidence=tuple(evidence),
         why=f"Packets above {_forwarded_bytes(ends.smaller)} bytes from the larger end are dropped "
         f"at the smaller one ({VLAN_NOTE}). {_lost_there(ends)}",
-        fixes=(_equal_ends(host, ends),),
+        fixes=(_equal_ends(host, ends, watched),),
     )
+
+
+def _other_end_text(host: HostFacts, ends: VethEnds) -> str:
+    """``lab0 on netns:b``, ``eth0 in container web1``"""
+    if ends.owner is not None:
+        return f"{ends.name} on {ends.owner.name}"
+    if ends.other is not None:
+        return ends.name
+    place = place_of_other_end(host, ends.link) or "another network namespace"
+    return f"{ends.name} in {place}"
+
+
+def _other_mtu_evidence(ends: VethEnds) -> Evidence:
+    if ends.other is None:
+        source = "RTM_GETLINK, IFLA_TARGET_NETNSID"
+        return Evidence(f"MTU of {ends.name}", str(ends.mtu), source)
+    name = ends.name if ends.owner is None else f"{ends.owner.name} {ends.name}"
+    return _mtu_evidence(f"MTU of {name}", ends.other)
 
 
 def _lost_there(ends: VethEnds) -> str:
@@ -479,15 +516,21 @@ def _lost_there(ends: VethEnds) -> str:
     return ANNOUNCED_MSS
 
 
-def _different_ends(host: HostFacts) -> Iterator[VethEnds]:
+def _different_ends(host: HostFacts, watched: Mapping[EndKey, FarEnd]) -> Iterator[VethEnds]:
     """Each pair once; of two ends in this namespace, `link` is the smaller one."""
     for link in host.links_by_kind.get("veth", ()):
         if not is_up(link):
             continue
         other = veth_peer(link, host.snapshot.links)
+        far = watched.get((host.name, link.ifindex))
         if other is not None:
             if is_up(other) and link.mtu < other.mtu:
                 yield VethEnds(link, other, other.name, other.mtu)
+        elif far is not None:
+            if is_up(far.link) and far.link.mtu != link.mtu:
+                yield VethEnds(link, far.link, far.link.name, far.link.mtu, far.host)
+        elif link.ifindex in host.snapshot.changes:
+            continue  # its own MTU is newer than what the inventory has of the other end
         elif link.veth_peer is not None and link.veth_peer.mtu != link.mtu:
             yield VethEnds(link, None, link.veth_peer.name, link.veth_peer.mtu)
 
@@ -497,37 +540,67 @@ def _count(host: HostFacts, link: Link, position: int) -> int:
     return totals[position] if len(totals) > position else 0
 
 
-def _equal_ends(host: HostFacts, ends: VethEnds) -> Fix:
+def _equal_ends(host: HostFacts, ends: VethEnds, watched: Mapping[EndKey, FarEnd]) -> Fix:
     """The smaller end is raised, if what is behind it passes such frames. Lowering one end alone
     would only move the place where they are dropped."""
     link, size = ends.link, ends.larger
     is_smaller = link.mtu < ends.mtu
-    if is_smaller and can_have_mtu(link, size) and _passes(host, link, size):
-        note = "What makes the container sets the MTU of both ends: set it there, too."
+    if is_smaller and can_have_mtu(link, size) and _passes(host, link, size, watched):
+        note = "" if ends.other is not None else _maker_note(host, link)
         return _set_mtu_fix(link, size, f"Set MTU {size} on {link.name}", note)
-    place = "in the container" if ends.other is None else "on both ends"
-    wanted = ends.smaller if is_smaller else size
-    note = (
-        "In the configuration of what makes the container: all links of a bridge need the same MTU."
-    )
-    return Fix("here", f"Set MTU {wanted} {place}", (), True, note=note)
+    if not is_smaller and ends.owner is not None and ends.other is not None:
+        far, owner = ends.other, ends.owner
+        if can_have_mtu(far, size) and _passes(owner, far, size, watched):
+            fix = _set_mtu_fix(far, size, f"Set MTU {size} on {owner.name} {far.name}")
+            return replace(fix, where="peer", peer=owner.name)
+    return _by_hand(host, ends, ends.smaller if is_smaller else size)
 
 
-def _passes(host: HostFacts, link: Link, size: int) -> bool:
+def _by_hand(host: HostFacts, ends: VethEnds, wanted: int) -> Fix:
+    """In the configuration of what makes the ends."""
+    if ends.owner is not None:
+        title = f"Set MTU {wanted} on {ends.owner.name} {ends.name}"
+        return Fix("peer", title, (), True, note=SAME_MTU_NOTE, peer=ends.owner.name)
+    if ends.other is not None:
+        return Fix("here", f"Set MTU {wanted} on both ends", (), True, note=SAME_MTU_NOTE)
+    if _kind_of_other_end(host, ends.link) == "container":
+        note = f"In the configuration of what makes the container: {SAME_MTU_NOTE}"
+        return Fix("here", f"Set MTU {wanted} in the container", (), True, note=note)
+    place = place_of_other_end(host, ends.link)
+    title = f"Set MTU {wanted} on {ends.name}"
+    return Fix("other end", title, (), True, note=SAME_MTU_NOTE, peer=place)
+
+
+def _maker_note(host: HostFacts, link: Link) -> str:
+    if _kind_of_other_end(host, link) == "container":
+        return "What makes the container sets the MTU of both ends: set it there, too."
+    return "What makes the veth may set the MTU of both ends: then set it there, too."
+
+
+def _kind_of_other_end(host: HostFacts, link: Link) -> GuestKind | None:
+    """None: not known."""
+    owner = host.snapshot.owners.of_link(link.ifindex)
+    return None if owner is None else owner.kind
+
+
+def _passes(host: HostFacts, link: Link, size: int, watched: Mapping[EndKey, FarEnd]) -> bool:
     """The other ports of its bridge have such an MTU, or their own other ends do and they can be
     raised as well."""
     bridge = bridge_of(link, host.snapshot.links)
     if bridge is None:
         return True
     for port in host.ports_of(bridge):
-        mtu = max(port.mtu, _mtu_of_other_end(host, port))
+        mtu = max(port.mtu, _mtu_of_other_end(host, port, watched))
         if port is not link and mtu < size:
             return False
     return True
 
 
-def _mtu_of_other_end(host: HostFacts, link: Link) -> int:
+def _mtu_of_other_end(host: HostFacts, link: Link, watched: Mapping[EndKey, FarEnd]) -> int:
     """0: not a veth, or not known."""
+    far = watched.get((host.name, link.ifindex))
+    if far is not None:
+        return far.link.mtu
     other = veth_peer(link, host.snapshot.links) or link.veth_peer
     if other is None:
         return 0

@@ -19,6 +19,7 @@ from nictop.model.snapshot import is_same_machine, is_same_namespace
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
+from nictop.rules.far_ends import EndKey, are_two_ends, far_ends
 from nictop.rules.host import HostFacts, once_per_diagnosis
 
 KINDS_ABOVE_SEVERAL_LINKS = ("bridge", "bond", "team")
@@ -135,15 +136,11 @@ def _are_joined(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFact
         return False
     if not is_same_machine(one.host.snapshot, other.host.snapshot):
         return False
-    if _are_peers(one.veth, other.veth):
+    if are_two_ends(one.veth, other.veth):
         return True
     networks = bridged_veths(tuple(hosts))
     mine = networks.get((one.host.name, one.veth.ifindex))
     return mine is not None and mine == networks.get((other.host.name, other.veth.ifindex))
-
-
-def _are_peers(one: Link, other: Link) -> bool:
-    return (_peer(one), _peer(other)) == (other.ifindex, one.ifindex)
 
 
 class BridgedNetwork(NamedTuple):
@@ -156,32 +153,14 @@ class BridgedNetwork(NamedTuple):
 
 
 @once_per_diagnosis
-def bridged_veths(hosts: tuple[HostFacts, ...]) -> dict[tuple[str, int], BridgedNetwork]:
-    """(host, ifindex) of a veth → the bridge on which its other end is a port, in another network
-    namespace of the machine. The ends belong together if each has the other's number, and the
-    kernel says of the end on the bridge the name and MAC address of its peer."""
-    ends: dict[VethEnd, list[tuple[HostFacts, Link]]] = {}
-    for host in hosts:
-        for link in host.links_by_kind.get("veth", ()):
-            ends.setdefault(VethEnd(link.ifindex, link.name, link.address), []).append((host, link))
+def bridged_veths(hosts: tuple[HostFacts, ...]) -> dict[EndKey, BridgedNetwork]:
+    """Veth → the bridge of another watched host on which its other end is a port."""
     found = {}
-    for host in hosts:
-        for port in host.links_by_kind.get("veth", ()):
-            network = _network_of_port(host, port)
-            if network is None or port.veth_peer is None:
-                continue
-            end = VethEnd(_peer(port) or 0, port.veth_peer.name, port.veth_peer.address)
-            for far, link in ends.get(end, ()):
-                is_same = is_same_machine(host.snapshot, far.snapshot) and _are_peers(port, link)
-                if is_same and far is not host:
-                    found[far.name, link.ifindex] = network
+    for end, far in far_ends(hosts).items():
+        network = _network_of_port(far.host, far.link)
+        if network is not None:
+            found[end] = network
     return found
-
-
-class VethEnd(NamedTuple):
-    ifindex: int
-    name: str
-    address: str | None
 
 
 def _network_of_port(host: HostFacts, port: Link) -> BridgedNetwork | None:
@@ -192,14 +171,6 @@ def _network_of_port(host: HostFacts, port: Link) -> BridgedNetwork | None:
     outer, bridge = found
     vlan = pvid(outer.bridge_vlans or ()) if filters_vlans(bridge) else None
     return BridgedNetwork(host.name, bridge.ifindex, vlan)
-
-
-def _peer(link: Link) -> int | None:
-    """ifindex of the other end of a veth pair. In another namespace, which has its own numbering,
-    it may equal the ifindex of the link; then `Link.lower` is None."""
-    if link.lower is None and link.lower_namespace is not None:
-        return link.ifindex
-    return link.lower
 
 
 def carries_session(place: NetworkPlace) -> bool:

@@ -108,8 +108,9 @@ def vf_is_reset_repeatedly(host: HostFacts) -> Outcomes:
         yield _reset_loop(
             host, address, f"reset {count} times in the last hour", message_evidence(messages)
         )
-    for device, history in host.snapshot.histories.items():
-        if device in seen or history.new_netdevs < MIN_RESETS_PER_HOUR:
+    for history in host.snapshot.histories.values():
+        device = history.device
+        if device is None or device in seen or history.new_netdevs < MIN_RESETS_PER_HOUR:
             continue
         if not _is_vf(host, device):
             continue

@@ -15,9 +15,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import permutations
 from operator import attrgetter
 
+from nictop.model.devices.links import is_into_namespace, link_at
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.virtual_functions import is_virtual_function
-from nictop.model.guests.owners import NicOwner
+from nictop.model.guests.owners import NicOwner, guest_text
 from nictop.model.rates.links import rates
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
@@ -105,10 +106,48 @@ def _proof_of_watched_end(
 ) -> PathProof:
     """Of a run whose other end is not watched."""
     (end,), foreign = plan.watched_ends, plan.foreign_end
-    own = _host_proof(end, hosts.get(end.host), expected.get(end.host, (0.0, 0.0)), overhead)
-    unseen = f"; {clean(foreign.host)} is not watched" if foreign is not None else ""
-    proof = PathProof(own.verdict, f"{own.sentence}{unseen}", (own,))
+    observed = hosts.get(end.host)
+    own = _host_proof(end, observed, expected.get(end.host, (0.0, 0.0)), overhead)
+    sentence = own.sentence
+    if foreign is not None and observed is not None:
+        place = _place_on_this_machine(observed.snapshot, foreign.address, end.ifindex)
+        if place:
+            here = f"{clean(foreign.host)} is {place} of this machine: no NIC involved"
+            return PathProof("failed", here, (own,), one_machine=True)
+        sentence += _behind_text(observed.snapshot, end.ifindex)
+    if foreign is not None:
+        sentence += f"; {clean(foreign.host)} is not watched"
+    proof = PathProof(own.verdict, sentence, (own,))
     return _proof(plan, hosts, expected, proof, failed=failed)
+
+
+def _place_on_this_machine(snapshot: Snapshot, address: str, ifindex: int | None) -> str:
+    """``in namespace b``, ``an address``: where an address is that the NIC with this ifindex
+    reaches without leaving the machine; "": it is not known to be here."""
+    for link in snapshot.links.values():
+        if any(one.address == address for one in link.addresses):
+            return "an address"
+    for guest in (snapshot.inventory.guests if snapshot.inventory is not None else None) or ():
+        for nic in guest.nics if guest.kind != "vm" and guest.state == "running" else ():
+            own = link_at(nic.link, snapshot.links)
+            is_behind = own is not None and ifindex in (own.ifindex, own.master)
+            if is_behind and any(one.partition("/")[0] == address for one in nic.addresses):
+                return f"in {clean(guest_text(guest.name, guest.kind))}"
+    return ""
+
+
+def _behind_text(snapshot: Snapshot, ifindex: int | None) -> str:
+    """``; the other end of lab0 is in namespace switch of this machine, what is behind it is not
+    known``; "": it is no veth into another namespace."""
+    link = link_at(ifindex, snapshot.links)
+    if link is None or not is_into_namespace(link):
+        return ""
+    owner = snapshot.owners.of_link(link.ifindex)
+    place = "another network namespace" if owner is None else clean(owner.text)
+    return (
+        f"; the other end of {clean(link.name)} is in {place} of this machine, what is behind it "
+        "is not known"
+    )
 
 
 def _proof(

@@ -80,7 +80,7 @@ class PathSession:
             before = await _losses(observers)
             await _carry_out(run, TrafficInbox(hosts, ends), progress)
             result = run.result()
-            facts = {name: HostFacts(host.snapshot) for name, host in ends.items()}
+            facts = {name: HostFacts(host.snapshot) for name, host in hosts.items()}
             findings = path_findings(result, facts)
             firewalls: dict[str, Firewalls] = {}
             if any(finding.rule in FIREWALL_RULES for finding in findings):

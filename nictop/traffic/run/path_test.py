@@ -35,9 +35,10 @@ def run_path_report(
 ) -> PathReport | None:
     """`tools`: by host. None: the inventory of a host is not known."""
     snapshots = {name: host.snapshot for name, host in hosts.items()}
-    facts = {end.host: HostFacts(snapshots[end.host]) for end in (plan.client, plan.server)}
-    if any(host.snapshot.inventory is None for host in facts.values()):
+    ends = (snapshots[plan.client.host], snapshots[plan.server.host])
+    if any(snapshot.inventory is None for snapshot in ends):
         return None
+    facts = {name: HostFacts(snapshot) for name, snapshot in snapshots.items()}
     firewalls = {}
     for host, found in tools.items():
         if found.firewalls is not None:

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.link_history import (
     HISTORY_SECONDS,
+    MAX_HISTORIES,
+    MAX_TEXTS,
     MIN_STEP_SECONDS,
     LinkHistory,
+    history_key,
     history_texts,
     increase,
     losses_after_the_first_carrier,
@@ -166,11 +169,6 @@ def test_a_device_that_stays_away_is_forgotten() -> None:
     assert with_inventory(histories, inventory(HISTORY_SECONDS + 1.0)) == {}
     again = with_inventory(histories, inventory(HISTORY_SECONDS + 1.0, link(50, ifindex=9)))
     assert numbers(again[DEVICE]) == (0, 0, 0)
-
-
-def test_a_link_without_a_device_has_no_history() -> None:
-    """Bridges, bonds and tunnels lose their carrier with their ports."""
-    assert with_inventory({}, inventory(0.0, link(10, device=None))) == {}
 
 
 def test_a_clock_that_goes_back() -> None:
@@ -329,7 +327,10 @@ def test_what_happened_is_told_where_the_last_state_does_not_show_it() -> None:
     assert history_texts(histories, ()) == ("eth0 gone now", "eth0 gone now")
     again = link(4, ifindex=9)
     histories = with_inventory(histories, inventory(10.0, again))
-    told = ("eth0 made again once, lost its carrier once", "eth0 gone now")
+    told = (
+        "eth0 made again once, lost its carrier once",
+        "eth0 gone, and another one has its name",
+    )
     assert history_texts(histories, [again]) == told
     quiet = with_inventory({}, inventory(0.0, link(2)))
     assert history_texts(quiet, [link(2)]) == ()
@@ -392,3 +393,85 @@ def test_a_link_that_is_down_now_has_lost_its_carrier() -> None:
 def test_the_first_loss_of_a_netdev_is_none(changes: int, has_carrier: bool, losses: int) -> None:
     """igb takes the carrier away when it is bound."""
     assert losses_after_the_first_carrier(changes, has_carrier=has_carrier) == losses
+
+
+def texts(snapshot: Snapshot) -> tuple[str, ...]:
+    return history_texts(snapshot.histories, snapshot.links.values())
+
+
+def event(ifindex: int, time: float, *, gone: bool = False, **fields: Any) -> Line:
+    known = {"carrier": True, "carrier_changes": 0, "operstate": "up", **fields}
+    return Line(link_change=LinkChange(time, ifindex, gone, "eth0", flags=3, mtu=1500, **known))
+
+
+@pytest.mark.parametrize(
+    "kind", ["veth", "bridge", "bond", "vlan", "tun", "dummy", "macvlan", "wireguard"]
+)
+def test_a_netdev_without_a_device_has_a_history(kind: str) -> None:
+    """Its carrier is lost and back before the next inventory."""
+    one = link(4, None, device=None, kind=kind)
+    lost = event(2, 11.0, carrier=False, carrier_changes=5, operstate="lowerlayerdown")
+    back = event(2, 11.2, carrier_changes=6)
+    snapshot = snapshot_after(Line(inventory=inventory(10.0, one)), lost, back)
+    assert texts(snapshot) == ("eth0 lost its carrier once",)
+    again = advance(
+        snapshot, Line(inventory=inventory(12.0, dataclasses.replace(one, carrier_changes=6)))
+    )
+    assert texts(again) == ("eth0 lost its carrier once",)
+
+
+def test_a_netdev_made_again_under_its_name_is_another_one() -> None:
+    """What the first one lost is not what the second one lost."""
+    first = link(4, None, device=None, kind="veth")
+    second = link(9, None, device=None, kind="veth", ifindex=3)
+    gone = event(2, 11.0, gone=True)
+    new = snapshot_after(
+        Line(inventory=inventory(10.0, first)), gone, Line(inventory=inventory(12.0, second))
+    )
+    assert texts(new) == ("eth0 gone, and another one has its name",)
+    assert new.histories[history_key(second)].new_losses == 0
+
+
+def test_a_number_that_another_netdev_has_later() -> None:
+    first = link(4, None, device=None, kind="veth")
+    gone = event(2, 11.0, gone=True)
+    again = dataclasses.replace(first, carrier_changes=8)
+    snapshot = snapshot_after(
+        Line(inventory=inventory(10.0, first)), gone, Line(inventory=inventory(12.0, again))
+    )
+    assert texts(snapshot) == ("eth0 gone, and another one has its name",)
+
+
+def test_ports_of_one_device_are_not_made_again_by_each_other() -> None:
+    """A dual-port function of mlx4, and the representors of a switch, have one parent device."""
+    ports = (
+        link(0, ifindex=2),
+        link(0, ifindex=3, device_port=1),
+        link(0, ifindex=4, physical_port="pf0vf0"),
+        link(0, ifindex=5, physical_port="pf0vf1"),
+    )
+    snapshot = snapshot_after(
+        *(Line(inventory=inventory(float(time), *ports)) for time in (10, 12, 14))
+    )
+    assert texts(snapshot) == ()
+    assert len(snapshot.histories) == 4
+
+
+def test_many_interfaces_that_went_are_counted() -> None:
+    links = [link(0, None, device=None, ifindex=number) for number in range(2, 42)]
+    found = snapshot_after(Line(inventory=inventory(10.0, *links)), Line(inventory=inventory(12.0)))
+    assert len(texts(found)) == MAX_TEXTS
+    assert texts(found)[-1] == "29 other interfaces changed"
+
+
+def test_histories_are_bounded() -> None:
+    """Containers that come and go by the thousand."""
+    histories: dict[str, LinkHistory] = {}
+    for number in range(5):
+        links = [
+            link(0, None, device=None, ifindex=number * MAX_LINKS + place + 1)
+            for place in range(MAX_LINKS)
+        ]
+        histories = with_inventory(histories, inventory(float(number), *links))
+    assert len(histories) == MAX_HISTORIES
+    assert all(history_key(one) in histories for one in links)

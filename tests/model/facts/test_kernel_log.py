@@ -68,3 +68,24 @@ def test_no_messages_no_section() -> None:
     assert kernel_log_section(NIC, None, host()) == ()
     assert other_messages_section(host()) == ()
     assert kernel_log_section(NIC, None, snapshot_of(replace(inventory(), messages=None))) == ()
+
+
+def test_a_message_that_may_be_about_another_netdev_says_so() -> None:
+    """It names lab0, and this lab0 is known to be there only since later."""
+    text = "IPv6: lab0: IPv6 duplicate address fd6e::1 used by 02:00:00:00:00:02 detected!"
+    lab = replace(NIC, name="lab0", device=None, bus=None, pci_address=None, present_since=600.0)
+    earlier, own = (KernelMessage(time=time, level=6, text=text) for time in (500.0, 700.0))
+    snapshot = snapshot_of(replace(inventory(links=(lab,)), messages=(earlier, own)))
+    (section,) = kernel_log_section(lab, None, snapshot)
+    assert [(fact.text, fact.tone) for fact in section.facts] == [
+        (text, "normal"),
+        (f"may be about an earlier lab0: {text}", "dim"),
+    ]
+
+
+def test_one_message_about_an_earlier_netdev_of_the_device_says_so() -> None:
+    again = replace(NIC, created=89_000.0)
+    message = KernelMessage(time=88_000.0, level=6, text=DOWN)
+    snapshot = snapshot_of(replace(inventory(time=90_000.0, links=(again,)), messages=(message,)))
+    (section,) = kernel_log_section(again, None, snapshot)
+    assert section.facts[0].text == f"{DOWN} (before this interface was created)"

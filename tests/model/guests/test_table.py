@@ -168,7 +168,7 @@ def test_facts_in_one_line() -> None:
 @pytest.mark.parametrize(
     ("guest", "mtu", "text"),
     [
-        (CT, 1450, "MTU 1450 in the guest · "),
+        (CT, 1450, "MTU 1450 in the container · "),
         (WEB1, 1450, "MTU 1450 offered to the guest · "),
         (OLD, 1450, "MTU 1450 configured"),
     ],

@@ -3,6 +3,7 @@ inventory."""
 
 from __future__ import annotations
 
+import errno
 import select
 import shutil
 import socket
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.events import kernel as kernel_events
 from nictop.probe.events.kernel import (
+    OTHER_NAMESPACES,
     Events,
     is_devlink_change,
     parse_address,
@@ -245,6 +247,68 @@ def test_a_link_is_added_renamed_changed_and_removed(namespace: Namespace, log: 
 
     namespace.run(["ip", "link", "del", "dev", "right"])
     log.until(lambda log: log.last("[b]ü")["gone"] and log.last("right")["gone"])
+
+
+@pytest.fixture
+def other() -> Iterator[Namespace]:
+    found = Namespace()
+    yield found
+    found.remove()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ip link set dev right mtu 1400",
+        "ip link set dev right up",
+        "ip address add 192.0.2.1/24 dev right",
+        "ip link del dev right",
+    ],
+)
+def test_the_other_end_of_a_veth_requests_an_inventory(
+    namespace: Namespace, other: Namespace, command: str
+) -> None:
+    """What is known of it is of the last inventory, and no link of this namespace changes."""
+    argv = "ip link add name left type veth peer name right netns"
+    namespace.run([*argv.split(), other.name])
+    namespace.run(["ip", "link", "show"])  # the kernel gives the other namespace its id
+    log = EventLog(namespace.call(Events))
+    other.run(command.split())
+    log.until(lambda log: "another namespace" in log.sources)
+    log.events.close()
+
+
+def test_an_event_of_this_namespace_is_not_one_of_another(namespace: Namespace) -> None:
+    """Its socket has those as well, and this namespace may have an id in itself."""
+    namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
+    namespace.run(["ip", "netns", "set", namespace.name, "7"])
+    log = EventLog(namespace.call(Events))
+    namespace.run(["ip", "link", "set", "dev", "left", "mtu", "1400"])
+    log.until(lambda log: log.last("left").get("mtu") == 1400)
+    assert "another namespace" not in log.sources
+    heard = next(fd for fd, (name, _) in log.events.sockets.items() if name == OTHER_NAMESPACES)
+    assert namespace.call(lambda: log.events.read(heard)) == ([], "")
+    log.events.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "euid", "held", "expected"),
+    [
+        (errno.EPERM, 0, {12}, False),
+        (errno.EPERM, 0, set(), True),
+        (errno.EPERM, 1000, {12}, True),
+        (errno.ENOPROTOOPT, 0, {12}, True),
+    ],
+    ids=["can be read", "root of a container", "a user", "an old kernel"],
+)
+def test_namespaces_that_cannot_be_read_are_not_missed(
+    monkeypatch: pytest.MonkeyPatch, number: int, euid: int, held: set[int], expected: bool
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: euid)
+    monkeypatch.setattr(kernel_events, "held_capabilities", lambda: frozenset(held))
+    error = OSError(number, "refused")
+    assert kernel_events.has_nothing_to_tell(OTHER_NAMESPACES, error) is expected
+    assert not kernel_events.has_nothing_to_tell("rtnetlink", error)
 
 
 def test_leaving_a_bridge_is_not_a_removal(namespace: Namespace, log: EventLog) -> None:

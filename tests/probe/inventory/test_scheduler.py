@@ -22,8 +22,9 @@ from nictop.probe.records import EventSource
     ("missing", "seconds"),
     [
         ("rtnetlink", RESCAN_SECONDS_WITHOUT_EVENTS),
+        ("other namespaces", RESCAN_SECONDS_WITHOUT_EVENTS),
         ("uevents", RESCAN_SECONDS_WITHOUT_EVENTS),
-        ("rtnetlink uevents ethtool", RESCAN_SECONDS_WITHOUT_EVENTS),
+        ("rtnetlink,uevents,ethtool", RESCAN_SECONDS_WITHOUT_EVENTS),
         ("ethtool", RESCAN_SECONDS),
         ("", RESCAN_SECONDS),
     ],
@@ -31,7 +32,7 @@ from nictop.probe.records import EventSource
 def test_rescan_interval(missing: str, seconds: float) -> None:
     """A sandbox may refuse one kind of socket only: then its events are replaced by frequent
     re-scans."""
-    assert rescan_interval(missing.split()) == seconds
+    assert rescan_interval(missing.split(",")) == seconds
 
 
 def without_free_pauses(now: float) -> Debouncer:

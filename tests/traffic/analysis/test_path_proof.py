@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nictop.probe.records import DriverInfo, Ethtool, Link, PciFunction, Sriov
+from nictop.probe.records import (
+    DriverInfo,
+    Ethtool,
+    GuestNic,
+    HostedGuest,
+    Link,
+    PciFunction,
+    Sriov,
+)
 from nictop.traffic.analysis.path_proof import ObservedHost, prove_path
 from nictop.traffic.plan.plan import Endpoint, RunPlan
 from nictop.traffic.results.path_proof import HostProof, PathProof
@@ -383,3 +391,49 @@ def test_names_are_escaped() -> None:
         EXPECTED,
     )
     assert "\x1b" not in found.sentence
+
+
+FOREIGN = replace(PLAN, server=Endpoint("198.18.0.2", None, "198.18.0.2"), foreign=True)
+
+
+def in_a_namespace(*guests: HostedGuest) -> ObservedHost:
+    """Its NIC is a veth to another one."""
+    watched = host("a", {4: 1.05}, nic(4, bus=None, kind="veth", lower_namespace=0))
+    assert watched.snapshot.inventory is not None
+    known = replace(watched.snapshot.inventory, guests=guests)
+    snapshot = snapshot_of(watched.snapshot.hello, known, host="a")
+    return replace(watched, snapshot=snapshot)
+
+
+def guest(name: str, *addresses: str, kind: str = "namespace") -> HostedGuest:
+    own = GuestNic("lab0", backend="veth", link=4, addresses=addresses)
+    return HostedGuest(name, kind, "netns", "running", nics=(own,))  # type: ignore[arg-type]
+
+
+def test_an_end_that_is_not_watched_is_not_proven() -> None:
+    found = prove_path(FOREIGN, {"a": host_with_one_nic("a")}, EXPECTED)
+    assert found.verdict == "proven"
+    assert found.sentence == "a: ens4 carried 1001 MiB; 198.18.0.2 is not watched"
+
+
+@pytest.mark.parametrize("kind", ["namespace", "container"])
+def test_an_address_in_a_namespace_of_the_machine_is_behind_no_nic(kind: str) -> None:
+    """As between two watched namespaces."""
+    watched = in_a_namespace(guest("b", "198.18.0.2/24", kind=kind))
+    found = prove_path(FOREIGN, {"a": watched}, EXPECTED)
+    assert (found.verdict, found.one_machine) == ("failed", True)
+    assert found.sentence == f"198.18.0.2 is in {kind} b of this machine: no NIC involved"
+
+
+@pytest.mark.parametrize(
+    ("guests", "place"),
+    [((guest("switch"),), "namespace switch"), ((), "another network namespace")],
+)
+def test_what_is_behind_a_veth_is_said_not_to_be_known(
+    guests: tuple[HostedGuest, ...], place: str
+) -> None:
+    found = prove_path(FOREIGN, {"a": in_a_namespace(*guests)}, EXPECTED)
+    assert found.sentence == (
+        f"a: ens4 carried 1001 MiB; the other end of ens4 is in {place} of this machine, what is "
+        "behind it is not known; 198.18.0.2 is not watched"
+    )

@@ -1,12 +1,9 @@
 """Network namespaces that have an id here → their processes, and the links and addresses in them.
 
-The kernel gives a namespace an id in another one when a link leads from one to the other, or has
-been moved (net/core/net_namespace.c: peernet2id_alloc; dev_change_net_namespace since Linux 4.15).
-RTM_GETNSID tells the id of the namespace of a process (NETNSA_PID) or of an open file (NETNSA_FD),
-to every user. RTM_GETLINK with IFLA_TARGET_NETNSID (Linux 4.16) and RTM_GETADDR with
-IFA_TARGET_NETNSID (Linux 4.20) describe what is in it, to who has CAP_NET_ADMIN there: so no
-namespace is entered, and a probe that has given up CAP_SYS_ADMIN reads it. An older kernel ignores
-these attributes, and describes this namespace: replies without the id are not used.
+For the ids see `probe.kernel.namespace_ids`. RTM_GETLINK with IFLA_TARGET_NETNSID (Linux 4.16) and
+RTM_GETADDR with IFA_TARGET_NETNSID (Linux 4.20) describe what is in it, to who has CAP_NET_ADMIN
+there: so no namespace is entered, and a probe that has given up CAP_SYS_ADMIN reads it. An older
+kernel ignores these attributes, and describes this namespace: replies without the id are not used.
 """
 
 from __future__ import annotations
@@ -16,9 +13,16 @@ import socket
 import struct
 import time
 
-from nictop.probe.inventory.links.messages import parse_link, signed
+from nictop.probe.inventory.links.messages import parse_link
 from nictop.probe.inventory.links.routes import parse_address
 from nictop.probe.inventory.links.tunnels import IFLA_TARGET_NETNSID
+from nictop.probe.kernel.namespace_ids import (
+    NETNSA_FD,
+    NETNSA_PID,
+    RTGENMSG,
+    RTM_GETNSID,
+    parse_id,
+)
 from nictop.probe.kernel.netlink import (
     HEADER,
     NETLINK_ROUTE,
@@ -45,10 +49,6 @@ if TYPE_CHECKING:
 
     from nictop.probe.records import Address, Link
 
-RTM_NEWNSID, RTM_GETNSID = 88, 90
-NETNSA_NSID, NETNSA_PID, NETNSA_FD = 1, 2, 3
-RTGENMSG = bytes(4)
-"""struct rtgenmsg with AF_UNSPEC, padded."""
 IFA_TARGET_NETNSID = 10
 RTEXT_FILTER_SKIP_STATS = 1 << 3
 PIDS_PER_BATCH = 64
@@ -81,14 +81,6 @@ def some_have_ids() -> bool:
             return bool(read_ids(netlink))
     except OSError:
         return True  # the reader of containers says why
-
-
-def parse_id(kind: int, payload: bytes) -> int | None:
-    """Id in an RTM_NEWNSID; None: it has none here (-1), or another message."""
-    if kind != RTM_NEWNSID:
-        return None
-    number = signed(dict(iter_attributes(payload[len(RTGENMSG) :])).get(NETNSA_NSID))
-    return number if number is not None and number >= 0 else None
 
 
 def id_of_file(netlink: NetlinkSocket, path: str) -> int | None:

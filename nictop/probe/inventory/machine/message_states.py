@@ -2,9 +2,10 @@
 and of the connection tracking table, before it is full.
 
 Reads /run/udev/data (USEC_INITIALIZED of links and of virtual functions; udev's private format,
-stable since systemd 183), /proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking
-and neighbour tables → links and functions with `created`, and `Settings.tables`. Connection
-tracking is read on hosts that have it, everything else only on hosts with such messages.
+stable since systemd 183), what the kernel tells of other links (`links.presence`),
+/proc/net/stat/{arp,ndisc}_cache and the sysctls of connection tracking and neighbour tables → links
+and functions with `created`, links with `present_since`, and `Settings.tables`. Connection tracking
+is read on hosts that have it, everything else only on hosts with such messages.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
+from nictop.probe.inventory.links.presence import read_presence
 from nictop.probe.inventory.links.udev_names import MAX_UDEV_RECORD_BYTES, record_of
 from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.protocol.hello import first_namespace
 from nictop.probe.records import KernelMessage, Link, PciFunction
 
 BOOT_SECONDS = 180.0
@@ -29,18 +32,61 @@ def with_ages(
     functions: tuple[PciFunction, ...],
     messages: Sequence[KernelMessage],
     run: str = "/run",
+    proc: str = "/proc",
 ) -> tuple[tuple[Link, ...], tuple[PciFunction, ...]]:
-    """Links with a device and virtual functions with the time since which udev knows them;
-    unchanged without messages."""
-    folder = os.path.join(run, "udev/data")
-    if not messages or not os.path.isdir(folder):
+    """Links and virtual functions with the time since which udev knows them, other links without a
+    device with that since which they are known to be there; unchanged without messages."""
+    if not messages:
         return links, functions
-    aged_links = []
+    folder = os.path.join(run, "udev/data")
+    links = _with_ages_of_virtual_links(_with_ages_of_nics(links, folder), folder, proc)
+    return links, _with_ages_of_functions(functions, folder)
+
+
+def _with_ages_of_nics(links: tuple[Link, ...], folder: str) -> tuple[Link, ...]:
+    aged = []
     for link in links:
         if link.device:
-            aged_links.append(replace(link, created=created(record_of(link, folder))))
+            aged.append(replace(link, created=created(record_of(link, folder))))
         else:
-            aged_links.append(link)
+            aged.append(link)
+    return tuple(aged)
+
+
+def _with_ages_of_virtual_links(
+    links: tuple[Link, ...], folder: str, proc: str
+) -> tuple[Link, ...]:
+    """udev's record of a number is that of the link only in its own network namespace."""
+    is_of_udev = is_first_namespace(proc)
+    times: dict[int, float] | None = None
+    aged = []
+    for link in links:
+        if link.device:
+            aged.append(link)
+            continue
+        path = os.path.join(folder, f"n{link.ifindex}")
+        record = read_text(path, MAX_UDEV_RECORD_BYTES) if is_of_udev else None
+        if isinstance(record, str) and parse_first_seen(record) is not None:
+            aged.append(replace(link, created=created(record)))
+            continue
+        if times is None:
+            times = read_presence()
+        aged.append(replace(link, present_since=times.get(link.ifindex)))
+    return tuple(aged)
+
+
+def is_first_namespace(proc: str = "/proc") -> bool:
+    """This network namespace is known to be the one in which the machine has started."""
+    try:
+        own = os.stat(os.path.join(proc, "self/ns/net")).st_ino
+    except OSError:
+        return False
+    return own == first_namespace(proc, os.uname().release)
+
+
+def _with_ages_of_functions(
+    functions: tuple[PciFunction, ...], folder: str
+) -> tuple[PciFunction, ...]:
     aged_functions = []
     for function in functions:
         if function.physical_function is not None:
@@ -49,7 +95,7 @@ def with_ages(
             aged_functions.append(replace(function, created=since))
         else:
             aged_functions.append(function)
-    return tuple(aged_links), tuple(aged_functions)
+    return tuple(aged_functions)
 
 
 def created(record: str) -> float | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.probe.records import DropReport, Firewalls
+from nictop.rules.far_ends import with_watched_ends
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
@@ -91,8 +92,9 @@ def path_findings(
     protocols: tuple[Protocol, ...] = PROTOCOLS,
     drops: Mapping[str, DropReport] | None = None,
 ) -> tuple[Finding, ...]:
-    """`facts` and `firewalls`: by host; both ends must be in `facts`. `protocols`: those that must
-    pass the firewalls. `drops`: host → what its kernel dropped while the test was repeated."""
+    """`facts` and `firewalls`: by host; both ends must be in `facts`, other watched hosts may be.
+    `protocols`: those that must pass the firewalls. `drops`: host → what its kernel dropped while
+    the test was repeated."""
     known_firewalls = firewalls or {}
     found: dict[tuple[str, str, str, str], Finding] = {}
     first, second = result.directions
@@ -115,7 +117,7 @@ def path_findings(
         for finding in _findings(tested):
             key = (finding.rule, finding.host, finding.subject, finding.title)
             found.setdefault(key, finding)
-    known = list(found.values())
+    known = with_watched_ends(tuple(found.values()), tuple(facts.values()))
     if result.link_losses:
         known = _despite_losses(known, result, facts)
     worst_first = sorted(known, key=lambda finding: SEVERITIES.index(finding.severity))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
+from nictop.rules.far_ends import find_far_ends, place_of_other_end
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, smallest_mtu
@@ -204,16 +205,20 @@ def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
     """What else sends to this link and does not ask its MTU: the other end of its veth, and the
     peer in its subnet. Their titles name the link."""
     found = []
+    peer = _peer_link(tested)
     veth_peer = link.veth_peer
-    if veth_peer is not None and veth_peer.mtu > mtu:
+    far = find_far_ends((tested.host, tested.peer)).get((tested.host.name, link.ifindex))
+    is_peer = far is not None and peer is not None and far.link.ifindex == peer.ifindex
+    if veth_peer is not None and veth_peer.mtu > mtu and not is_peer:
         title = f"{veth_peer.name}, the other end of the veth"
-        fix = _mtu_fix("hypervisor", title, veth_peer.name, mtu, veth_peer.mtu)
-        found.append(replace(fix, note="Its bridge, if it is a port of one, needs it, too."))
+        fix = _mtu_fix("other end", title, veth_peer.name, mtu, veth_peer.mtu)
+        place = place_of_other_end(tested.host, link)
+        note = "Its bridge, if it is a port of one, needs it, too."
+        found.append(replace(fix, note=note, peer=place))
     below = tested.host.lower_link(link) if link.kind == "veth" else None
     if below is not None and below.mtu > mtu:
         title = f"{below.name}, the other end of the veth"
         found.append(_mtu_fix("here", title, below.name, mtu, below.mtu))
-    peer = _peer_link(tested)
     if peer is not None and peer.mtu > mtu:
         title = f"{tested.receiver.host} {peer.name}"
         fix = _mtu_fix("peer", title, peer.name, mtu, peer.mtu)

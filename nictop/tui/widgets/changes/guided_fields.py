@@ -18,6 +18,7 @@ from nictop.changes.guided.set_up import (
     spread_interrupts,
     use_queues,
 )
+from nictop.changes.guided.taken_addresses import example_text, users_of
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
@@ -96,7 +97,7 @@ def fields_of(place: NicRef) -> Sequence[Field]:
     fields = (
         Field("job", "Action", "", None, JOBS),
         Field("method", "Method", "", None, (STATIC, DHCP)),
-        Field("address", "Address/prefix", _address_text(place.link), empty=REQUIRED),
+        Field("address", "Address/prefix", _address_text(place), empty=REQUIRED),
         Field("default_route", "Default route", "", None, default_route),
         Field("gateway", "Gateway", "e.g. 192.0.2.1", preset=gateway, empty="none"),
         _profile_field(place),
@@ -159,7 +160,7 @@ def set_up_of(words: Mapping[str, str], place: NicRef) -> ChangeJob:
     require_read(place.host, place.link)
     job = words["job"]
     if job == ADDRESS:
-        return give_address(place.host, place.link, _address_request(words))
+        return give_address(place.host, place.link, _address_request(words), place.others)
     if job == MTU:
         return set_mtu(
             place.host, place.link, _number(words["mtu"], "the MTU in bytes"), place.others
@@ -191,7 +192,7 @@ def _address_request(words: Mapping[str, str]) -> AddressRequest:
         return AddressRequest(None, default_route=routed, new_profile=new)
     address, gateway = words["address"].strip(), ""
     if not address:
-        raise Missing("Enter the address with its prefix length, e.g. 192.0.2.10/24.")
+        raise Missing("Enter the address with its prefix length (ADDRESS/LENGTH).")
     if routed:
         gateway = words["gateway"].strip()
     return AddressRequest(address, gateway, routed, new)
@@ -207,10 +208,15 @@ def _number(text: str, what: str) -> int:
     return int(word)
 
 
-def _address_text(link: Link) -> str:
-    """``current 192.0.2.10/24``, else an example."""
+def _address_text(place: NicRef) -> str:
+    """``current 192.0.2.10/24``, else an example that nobody is known to have."""
+    link = place.link
     current = [*global_address_texts(link, "ipv4"), *global_address_texts(link, "ipv6")]
-    return f"current {current[0]}" if current else "e.g. 192.0.2.10/24"
+    if not current:
+        return example_text(place.host, link, place.others)
+    users = users_of(current[0], place.host, link, place.others)
+    also = f", in use by {users[0]}, too" if users else ""
+    return f"current {current[0]}{also}"
 
 
 def _current_gateway(link: Link) -> str:

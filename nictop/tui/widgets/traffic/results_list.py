@@ -106,13 +106,15 @@ def _deciding(row: ResultGroup) -> Cell:
 
 
 def _path(row: ResultGroup) -> Cell:
-    """``verified``, ``▲ not verified``, ``▲ stopped early``; "": there is no figure that it could
-    be about."""
+    """``verified``, ``one end`` (the other one is not watched), ``▲ not verified``, ``▲ stopped
+    early``; "": there is no figure that it could be about."""
     if row.point.main is None:
         return "", "normal"
     if not row.point.caveat:
-        is_of_one_host = row.first.result.plan.is_of_one_host
-        return "" if is_of_one_host else "verified", "normal"
+        plan = row.first.result.plan
+        if plan.is_of_one_host:
+            return "", "normal"
+        return "one end" if plan.foreign else "verified", "normal"
     return f"{UNICODE.warning} {row.point.caveat.replace('path ', '')}", "warn"
 
 

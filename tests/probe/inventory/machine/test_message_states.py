@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from nictop.probe.inventory.collect import take_inventory
+from nictop.probe.inventory.machine import message_states
 from nictop.probe.inventory.machine.message_states import (
     BOOT_SECONDS,
     parse_entries,
@@ -52,6 +53,21 @@ def test_creation_time_of_links_and_virtual_functions(tmp_path: Path) -> None:
     links, functions = with_ages((nic, bridge), (physical, virtual), [message(FULL)], str(tmp_path))
     assert [one.created for one in links] == [812.345678, None]
     assert [one.created for one in functions] == [None, 800.0]
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first namespace", "another one"])
+def test_udev_knows_links_without_a_device_only_in_its_own_namespace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_first: bool
+) -> None:
+    """Elsewhere the record of a number is that of another netdev: the kernel tells since when the
+    link is there, or nothing does."""
+    write(tmp_path / "udev/data/n7", "I:812345678\nE:ID_NET_DRIVER=veth\n")
+    monkeypatch.setattr(message_states, "is_first_namespace", lambda _: is_first)
+    monkeypatch.setattr(message_states, "read_presence", lambda: {7: 900.0})
+    known, unknown = (Link(number, f"v{number}", 1, 3, "up", True, 1500) for number in (7, 8))
+    links, _ = with_ages((known, unknown), (), [message(FULL)], str(tmp_path))
+    ages = [(one.created, one.present_since) for one in links]
+    assert ages == [(812.345678, 0.0) if is_first else (None, 900.0), (None, None)]
 
 
 def test_a_record_of_another_netdev_has_no_age_for_a_link(tmp_path: Path) -> None:

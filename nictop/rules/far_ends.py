@@ -1,0 +1,139 @@
+"""The other end of a veth in another network namespace: the watched host that has it, and where a
+fix is applied there.
+
+Pure. Two ends belong together if they are on one machine, each has the number of the other, and the
+name and MAC address that the kernel tells of the other end (root) are those of the link: numbers
+alone repeat in each namespace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from nictop.model.devices.links import is_into_namespace
+from nictop.model.parts import boot_id
+from nictop.model.snapshot import is_same_namespace, is_unread_link
+from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import Link
+from nictop.rules.finding import Finding, Fix
+from nictop.rules.host import HostFacts, once_per_diagnosis
+
+
+class FarEnd(NamedTuple):
+    """A veth of a watched host, as it is now."""
+
+    host: HostFacts
+    link: Link
+
+
+EndKey = tuple[str, int]
+"""Name of the host, ifindex."""
+
+
+@once_per_diagnosis
+def far_ends(hosts: tuple[HostFacts, ...]) -> dict[EndKey, FarEnd]:
+    """Veth → its other end, where that is one of another watched host."""
+    return find_far_ends(hosts)
+
+
+def find_far_ends(hosts: Sequence[HostFacts]) -> dict[EndKey, FarEnd]:
+    """As `far_ends`, outside a diagnosis."""
+    by_numbers: dict[tuple[str, int, int], list[FarEnd]] = {}
+    for host in hosts:
+        boot = boot_id(host.snapshot)
+        for link in host.links_by_kind.get("veth", ()):
+            if boot and is_into_namespace(link) and not is_unread_link(link):
+                key = (boot, link.ifindex, number_of_peer(link))
+                by_numbers.setdefault(key, []).append(FarEnd(host, link))
+    found = {}
+    for (boot, own, other), ends in by_numbers.items():
+        candidates = by_numbers.get((boot, other, own), ())
+        for end in ends:
+            far = _only_peer(end, candidates)
+            if far is not None:
+                found[end.host.name, end.link.ifindex] = far
+    return found
+
+
+def number_of_peer(link: Link) -> int:
+    """ifindex of the other end in its own namespace; if it is that of the link, `Link.lower` is
+    None."""
+    return link.lower or link.ifindex
+
+
+def _only_peer(end: FarEnd, candidates: Iterable[FarEnd]) -> FarEnd | None:
+    """None: there is none, or they are in several namespaces."""
+    peers = [one for one in candidates if _may_be_peers(end, one)]
+    if not peers:
+        return None
+    first = peers[0]
+    for other in peers[1:]:
+        if not is_same_namespace(first.host.snapshot, other.host.snapshot):
+            return None
+    return first
+
+
+def _may_be_peers(one: FarEnd, other: FarEnd) -> bool:
+    if one.host is other.host or _is_known_to_be_one_namespace(one.host, other.host):
+        return False
+    if one.link.veth_peer is None and other.link.veth_peer is None:
+        return False
+    return _may_be_at(one.link, other.link) and _may_be_at(other.link, one.link)
+
+
+def _is_known_to_be_one_namespace(one: HostFacts, other: HostFacts) -> bool:
+    """Of hosts of one machine. Older recordings do not tell their namespace."""
+    mine, theirs = one.snapshot.hello, other.snapshot.hello
+    if mine is None or theirs is None or mine.network_namespace == 0:
+        return False
+    return mine.network_namespace == theirs.network_namespace
+
+
+def are_two_ends(one: Link, other: Link) -> bool:
+    """Of veths of one machine: each has the number of the other."""
+    return (number_of_peer(one), number_of_peer(other)) == (other.ifindex, one.ifindex)
+
+
+def _may_be_at(link: Link, other: Link) -> bool:
+    """What the kernel tells of the other end of a link fits."""
+    told = link.veth_peer
+    if told is None:
+        return True
+    return told.name == other.name and told.address in (None, other.address)
+
+
+def other_end_fix(host: HostFacts, link: Link, title: str) -> Fix:
+    """To be done by hand at the other end of a veth, wherever that is known to be."""
+    if not is_into_namespace(link):
+        return Fix("here", title, ())
+    return Fix("other end", title, (), peer=place_of_other_end(host, link))
+
+
+def place_of_other_end(host: HostFacts, link: Link) -> str:
+    """``container web1``, ``namespace b``; "": not known."""
+    owner = host.snapshot.owners.of_link(link.ifindex)
+    return "" if owner is None else owner.text
+
+
+def with_watched_ends(findings: Sequence[Finding], hosts: Sequence[HostFacts]) -> list[Finding]:
+    """With the name of the watched host at the other end, where a fix is applied there."""
+    ends: dict[EndKey, FarEnd] | None = None
+    found = []
+    for finding in findings:
+        if finding.ifindex is None or all(fix.where != "other end" for fix in finding.fixes):
+            found.append(finding)
+            continue
+        if ends is None:
+            ends = find_far_ends(hosts)
+        far = ends.get((finding.host, finding.ifindex))
+        found.append(finding if far is None else _applied_on(finding, far.host.name))
+    return found
+
+
+def _applied_on(finding: Finding, name: str) -> Finding:
+    fixes = []
+    for fix in finding.fixes:
+        is_there = fix.where == "other end"
+        fixes.append(replace(fix, where="peer", peer=name) if is_there else fix)
+    return replace(finding, fixes=tuple(fixes))

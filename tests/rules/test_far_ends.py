@@ -1,0 +1,110 @@
+"""The other end of a veth is named as what it is known to be: a watched host, a container, a
+network namespace, or not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nictop.probe.records import PathSize
+from nictop.rules import HostFacts, diagnose
+from nictop.rules.far_ends import find_far_ends
+from nictop.rules.wording import where_text
+from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.result import PathResult
+from tests.support.rule_cases import host_facts
+from tests.traffic.path.test_findings import healthy
+
+UP_WITHOUT_CARRIER = {"carrier": False, "operstate": "lowerlayerdown"}
+ADDRESS = {
+    "family": "ipv4",
+    "address": "198.18.0.1",
+    "prefix_length": 24,
+    "scope": "global",
+    "flags": ["permanent"],
+}
+
+
+def namespace(name: str, number: int, links: dict[str, Any], **more: Any) -> HostFacts:
+    hello = {"hostname": name, "boot_id": "m", "network_namespace": number}
+    return host_facts({"name": name, "hello": hello, "links": links, **more})
+
+
+def veth(number: int, peer: str, at: int, **fields: Any) -> dict[str, Any]:
+    """With the MAC address 02:…:`number`; its other end has `at`."""
+    told = {"name": peer, "mtu": 1500, "address": f"02:00:00:00:00:{at:02}"}
+    address = f"02:00:00:00:00:{number:02}"
+    return {
+        "kind": "veth",
+        "bus": None,
+        "device": None,
+        "address": address,
+        "lower_namespace": 0,
+        "veth_peer": told,
+        **fields,
+    }
+
+
+def guest(name: str, kind: str) -> list[dict[str, Any]]:
+    nic = {"name": "eth0", "backend": "veth", "link": "lab0"}
+    known = {"name": name, "kind": kind, "product": "netns", "state": "running", "nics": [nic]}
+    return [known]
+
+
+def test_ends_with_equal_numbers_are_told_apart_by_their_addresses() -> None:
+    """In a lab each NIC is lab0, with the same number, and so is its other end."""
+    one = namespace("a", 1, {"lab0": veth(1, "lab0", 2)})
+    two = namespace("b", 2, {"lab0": veth(2, "lab0", 1)})
+    third = namespace("c", 3, {"lab0": veth(3, "lab0", 4)})
+    ends = find_far_ends([one, two, third])
+    assert {key: far.host.name for key, far in ends.items()} == {("a", 2): "b", ("b", 2): "a"}
+    assert find_far_ends([one, third]) == {}
+
+
+def test_a_namespace_that_is_watched_twice_is_one_other_end() -> None:
+    one = namespace("a", 1, {"lab0": veth(1, "lab0", 2)})
+    two = namespace("b", 2, {"lab0": veth(2, "lab0", 1)})
+    again = namespace("again", 2, {"lab0": veth(2, "lab0", 1)})
+    assert find_far_ends([one, two, again])["a", 2].host is two
+    elsewhere = namespace("d", 4, {"lab0": veth(2, "lab0", 1)})
+    assert ("a", 2) not in find_far_ends([one, two, elsewhere])
+
+
+@pytest.mark.parametrize(
+    ("guests", "is_watched", "expected"),
+    [
+        ([], False, "in the network namespace at its other end"),
+        (guest("b", "namespace"), False, "in namespace b"),
+        (guest("web1", "container"), False, "in container web1"),
+        (guest("b", "namespace"), True, "on b"),
+    ],
+    ids=["not known", "namespace", "container", "watched"],
+)
+def test_a_fix_at_the_other_end_names_what_has_it(
+    guests: list[dict[str, Any]], *, is_watched: bool, expected: str
+) -> None:
+    fields = {**UP_WITHOUT_CARRIER, "addresses": [ADDRESS]}
+    platform = {"hypervisor": "kvm"}
+    near = namespace(
+        "a", 1, {"lab0": veth(1, "lab0", 2, **fields)}, guests=guests, platform=platform
+    )
+    far = namespace("b", 2, {"lab0": veth(2, "lab0", 1, flags=0, carrier=None)})
+    hosts = [near, far] if is_watched else [near]
+    (found,) = (one for one in diagnose(hosts).findings if one.rule == "configured_link_is_down")
+    assert [where_text(found.host, fix) for fix in found.fixes] == [expected]
+
+
+def test_the_port_of_a_watched_bridge_is_named_in_a_path_finding() -> None:
+    fields = {"lab0": veth(1, "a", 2)}
+    one, two = namespace("a", 1, fields), namespace("b", 3, {"lab0": veth(3, "b", 4)})
+    ports = {"a": veth(2, "lab0", 1), "b": veth(4, "lab0", 3)}
+    switch = namespace("switch", 2, ports)
+    directions = (healthy("a", "b", sizes=(PathSize("udp", 1500, 1400),)), healthy("b", "a"))
+    result = PathResult(1.0, "", 0, directions)
+    places = []
+    for hosts in ((one, two), (one, two, switch)):
+        (found,) = path_findings(result, {host.name: host for host in hosts})
+        (fix,) = (fix for fix in found.fixes if "the other end of the veth" in fix.title)
+        places.append(where_text(found.host, fix))
+    assert places == ["in the network namespace at its other end", "on switch"]
