@@ -237,7 +237,7 @@ def test_an_event_of_another_nic_makes_no_value_of_this_one_older() -> None:
     """That of a NIC that has come, for example."""
     before = live_host()
     known, *_ = before.links.values()
-    change = LinkChange(1e6, 99, False, "eth0", "up", True, 0x1043, 1500)
+    change = LinkChange(1e6, 99, False, "new0", "up", True, 0x1043, 1500)
     after = advance(before, Line(link_change=change))
     assert after.unread_event is not None
     rows = {row.key: row for row in device_tree(after)}
