@@ -8,6 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from nictop.model.snapshot import Snapshot, is_unread_link
+from nictop.probe.events.reach import (
+    ABOUT_ADDRESSES,
+    ABOUT_ALL,
+    ABOUT_LINK,
+    ABOUT_OTHER_ENDS,
+    reach_of,
+)
 from nictop.probe.records import Link, PciFunction
 
 NOT_OF_LINKS = "CPU "
@@ -19,15 +26,18 @@ Subject = int | str | None
 
 
 class Doubts:
-    """An event of a link is about that link and what belongs to it; any other one may be about
-    everything."""
+    """See `probe.events.reach`."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         event = snapshot.unread_event
         self.exist = event is not None and snapshot.inventory is not None
-        self.about_all = self.exist and (
-            event is None or event.source != "link" or not snapshot.changes
-        )
+        reach = ABOUT_ALL if event is None else reach_of(event.source)
+        if reach == ABOUT_LINK and not snapshot.changes:
+            reach = ABOUT_ALL
+        self._has_other_ends = reach >= ABOUT_OTHER_ENDS
+        self.about_addresses = self.exist and reach >= ABOUT_ADDRESSES
+        """Addresses, routes, managers and profiles of the host."""
+        self.about_all = self.exist and reach == ABOUT_ALL
         self.about_states = event is not None and event.source in WITHOUT_EVENTS
         """Also the name, state, speed and MTU of links."""
         self._own: Collection[int] = ()
@@ -45,6 +55,8 @@ class Doubts:
         known = snapshot.inventory.links, snapshot.links.values(), snapshot.departed.values()
         links = [link for part in known for link in part]
         changed = _changed_links(snapshot, links)
+        if self._has_other_ends:
+            changed |= {link.ifindex for link in links if link.lower_namespace is not None}
         for link in links:
             if link.ifindex in changed:
                 self._changed |= _subjects_of(link)
@@ -52,10 +64,13 @@ class Doubts:
             if link.ifindex not in changed:
                 self._others |= _subjects_of(link)
 
-    def concern(self, ifindex: int | None, subject: str) -> bool:
-        """Of a finding about a netdev, a PCI function, or something else."""
-        if not self.exist or self.about_all:
+    def concern(self, ifindex: int | None, subject: str, *, of_addresses: bool = True) -> bool:
+        """Of a finding about a netdev, a PCI function, or something else; `of_addresses`: it may
+        rest on what `about_addresses` names."""
+        if not self.exist or self.about_all or (of_addresses and self.about_addresses):
             return self.exist
+        if self.about_addresses and not self._changed:
+            return False
         if subject.startswith(NOT_OF_LINKS):
             return False
         subjects: set[Subject] = {ifindex, subject} - {None}
@@ -64,7 +79,12 @@ class Doubts:
         return not subjects & self._others
 
     def concern_link(self, link: Link) -> bool:
-        """What was read of a netdev, but for what events tell of it: its name, state and MTU."""
+        """What was read of a netdev, but for its driver, and for what events tell of it: its name,
+        state and MTU."""
+        return self.about_addresses or link.ifindex in self._changed
+
+    def concern_device(self, link: Link) -> bool:
+        """What its device and its driver say."""
         return self.about_all or link.ifindex in self._changed
 
     def concern_speed(self, link: Link) -> bool:
@@ -96,7 +116,7 @@ def doubts_of(snapshot: Snapshot) -> Doubts | None:
     return known
 
 
-def _changed_links(snapshot: Snapshot, links: Sequence[Link]) -> Collection[int]:
+def _changed_links(snapshot: Snapshot, links: Sequence[Link]) -> set[int]:
     """ifindexes of those that changed since the inventory, of links that have or had their names,
     and of links above and below them."""
     names = {change.name for change in snapshot.changes.values()}

@@ -7,6 +7,7 @@ the probe; snapshots are immutable and share everything that did not change.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import fields
 from functools import cached_property
@@ -34,6 +35,7 @@ from nictop.model.managers.networkmanager_states import (
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
 from nictop.model.reboot import RebootTime
 from nictop.model.text.units import whole_seconds
+from nictop.probe.events.reach import reach_of
 from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import (
@@ -457,8 +459,17 @@ def _with_event(snapshot: Snapshot, event: Outdated) -> Snapshot:
     newest = later_event(snapshot.event, event)
     other = snapshot.other_event
     if event.source != "link":
-        other = later_event(other, event)
+        other = event if other is None else _wider_event(other, event, snapshot.inventory)
     return _with_same_inventory(snapshot, replace(snapshot, event=newest, other_event=other))
+
+
+def _wider_event(known: Outdated, event: Outdated, inventory: Inventory | None) -> Outdated:
+    """The later one of two; while no inventory is from after either, that which may be about
+    more."""
+    read_at = -math.inf if inventory is None else inventory.time
+    if min(known.time, event.time) <= read_at:
+        return later_event(known, event)
+    return max(known, event, key=lambda one: (reach_of(one.source), one.time))
 
 
 def later_event(known: Outdated | None, event: Outdated) -> Outdated:

@@ -6,7 +6,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from nictop.model.doubts import Doubts, doubts_of
 from nictop.model.snapshot import Snapshot
@@ -37,15 +37,23 @@ def as_read(host: HostFacts) -> HostFacts:
     return HostFacts(replace(host.snapshot, links=links), host.window)
 
 
-def with_marks(findings: Iterable[Finding], hosts: Iterable[Snapshot]) -> tuple[Finding, ...]:
-    """With a mark at all that an event may have changed: they were found before it."""
+def with_marks(
+    findings: Iterable[Finding],
+    hosts: Iterable[Snapshot],
+    rests_on_addresses: Callable[[str], bool],
+) -> tuple[Finding, ...]:
+    """With a mark at all that an event may have changed: they were found before it.
+    `rests_on_addresses`: of a rule, see `nictop.rules.registry`."""
     doubts = {host.host: doubts_of(host) for host in hosts}
     found = []
     for finding in findings:
-        is_doubtful = _is_doubtful(finding, doubts.get(finding.host))
+        of_addresses = rests_on_addresses(finding.rule)
+        is_doubtful = _is_doubtful(finding, doubts.get(finding.host), of_addresses)
         found.append(marked(finding) if is_doubtful else finding)
     return tuple(found)
 
 
-def _is_doubtful(finding: Finding, doubts: Doubts | None) -> bool:
-    return doubts is not None and doubts.concern(finding.ifindex, finding.subject)
+def _is_doubtful(finding: Finding, doubts: Doubts | None, of_addresses: bool) -> bool:
+    if doubts is None:
+        return False
+    return doubts.concern(finding.ifindex, finding.subject, of_addresses=of_addresses)

@@ -29,7 +29,13 @@ from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
 from nictop.rules.outdated import as_read, marked, with_marks, without_mark
-from nictop.rules.sources import Missing, is_retried, missing_sources, reason_text
+from nictop.rules.sources import (
+    SOURCES_WITHOUT_ADDRESSES,
+    Missing,
+    is_retried,
+    missing_sources,
+    reason_text,
+)
 from nictop.rules.without_readings import ReadingNeeded, without_readings
 
 if TYPE_CHECKING:
@@ -486,7 +492,7 @@ def _with_marks(
     """With a mark at those that an event may have changed which no inventory has read, unless they
     are found only because of it and rest on nothing else that follows it."""
     snapshots = [host.snapshot for host in hosts]
-    found: Sequence[Finding] = with_marks(findings, snapshots)
+    found: Sequence[Finding] = with_marks(findings, snapshots, rests_on_addresses)
     rules = {one.rule for one in found if one.outdated and _follows_events(one.rule)}
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
@@ -548,9 +554,18 @@ def _identities(
     return found
 
 
+def rests_on_addresses(name: str) -> bool:
+    """What a finding of this rule says may be another thing after an event of addresses, routes,
+    managers or profiles (`probe.events.reach`). Always of a rule that is none of these."""
+    if name not in RULES:
+        return True
+    areas = {source.partition(".")[0] for source in RULES[name].sources}
+    return not areas <= SOURCES_WITHOUT_ADDRESSES
+
+
 def _is_all_in_doubt(host: HostFacts) -> bool:
     doubts = doubts_of(host.snapshot)
-    return doubts is not None and doubts.about_all
+    return doubts is not None and doubts.about_addresses
 
 
 def _are_events_received(host: HostFacts) -> bool:

@@ -56,6 +56,15 @@ PART_OF = dict.fromkeys(
 )
 """Source → the source that it is a part of: unreadable if that one is."""
 
+SOURCES_WITHOUT_ADDRESSES = frozenset(
+    (
+        "links", "ethtool", "queues", "qdiscs", "pci", "interrupts", "threads", "platform", "iommu",
+        "devlink", "messages", "counters",
+    )
+)  # fmt: skip
+"""Those that have other events than addresses, routes, managers and profiles, or none at all.
+Others are about these, or are set by what manages them: policy rules, sysctls, bonds, filters."""
+
 FAMILY_DRIVERS = {"vmxnet3": ("vmxnet3",), "Hyper-V": ("hv_netvsc",), "cloud NICs": ("ena",)}
 """Family → drivers of the links that its rules check, if these are the only ones."""
 

@@ -778,10 +778,12 @@ class NictopApp(PrivateApp):
             return FinishedExperiment()
         return ended[0]
 
-    def draw(self) -> None:
-        """What has changed, on the screen that is seen."""
+    def draw_at_once(self, change: Callable[[], object]) -> None:
+        """On the screen that is seen."""
         if isinstance(self.screen, WholeFrames):
-            self.screen.draw_marked()
+            self.screen.draw_at_once(change)
+        else:
+            change()
 
     # ------------------------------------------------------------------------ notices and questions
 

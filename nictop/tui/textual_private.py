@@ -77,19 +77,25 @@ def attach_node(node: DOMNode, parent: DOMNode) -> None:
     node._attach(parent)
 
 
+class DrawnAtOnce:
+    """Of a screen: whether a frame follows what is changed now, without a message between."""
+
+    draws_at_once = False
+
+
 def refresh_regions(widget: Widget, regions: Iterable[Region]) -> None:
     """As `Widget.refresh`, for regions of a widget whose size and styles are as before. That one
-    sends two messages per widget until its screen knows, a tenth of what a reading costs."""
-    if widget._closing or not widget.is_attached:
-        return
-    if not widget.is_mounted:  # its first frame has them
+    sends messages until the screen knows, which then waits for a timer."""
+    if not widget.is_mounted or widget._closing or not widget.is_attached:
         widget.refresh(*regions)
         return
     screen = widget.screen
+    if not isinstance(screen, DrawnAtOnce) or not screen.draws_at_once:
+        widget.refresh(*regions)
+        return
     widget._set_dirty(*regions)
-    if widget.display and screen in screen._compositor:
+    if widget.display:
         screen._dirty_widgets.add(widget)
-        screen.check_idle()
 
 
 def update_scroll_bars(view: ScrollView, size: Size) -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from nictop.model.doubts import Doubts
 from nictop.model.snapshot import Snapshot, advance, outdated_text, with_silence
-from nictop.probe.records import Line, Outdated
+from nictop.probe.records import Line, Link, Outdated
 from nictop.report.findings.check import check_json, check_text
 from nictop.rules import Diagnosis, Finding, HostFacts, diagnose
 from nictop.rules.outdated import marked, with_marks, without_mark
+from nictop.rules.registry import RULES, rests_on_addresses
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
 from tests.support.lines import change, gone, hello, inventory, link
@@ -36,10 +38,10 @@ def host(*events: Line) -> Snapshot:
 
 
 def doubted(snapshot: Snapshot) -> list[str]:
-    """Of one finding about each subject, those that are marked."""
+    """Of one finding about each subject, those that are marked; of a rule that rests on links."""
     subjects = ("ens192", "0000:03:00.0", "ens224", "bond0", "CPU 1", "", "Wired connection 1")
-    found = [finding(subject=subject, host="vm1") for subject in subjects]
-    marks = with_marks(found, [snapshot])
+    found = [finding(subject=subject, host="vm1", rule=RULE) for subject in subjects]
+    marks = with_marks(found, [snapshot], rests_on_addresses)
     assert all(one.title.startswith(MARK) is one.outdated for one in marks)
     return [one.subject for one in marks if one.outdated]
 
@@ -57,13 +59,80 @@ def test_a_driver_that_was_bound_again_makes_another_netdev_of_the_same_nic() ->
     assert "ens224" not in doubted(host(*events))
 
 
+def test_an_event_of_a_manager_is_about_what_rests_on_addresses() -> None:
+    """Managers, addresses and routes change nothing of queues or interrupts."""
+    address = Line(outdated=Outdated(9.2, "address"))
+    manager = Line(outdated=Outdated(9.0, "NetworkManager"))
+    for events in ((manager,), (address,), (manager, address), (address, manager)):
+        after = host(*events)
+        assert doubted(after) == []
+        of_profile = finding(subject="ens192", host="vm1", rule=OF_MANAGER)
+        assert with_marks([of_profile], [after], rests_on_addresses) == (marked(of_profile),)
+    with_link = host(manager, LOST)
+    assert doubted(with_link) == doubted(host(LOST))
+    device = Line(outdated=Outdated(9.1, "device"))
+    for others in ((device, address), (address, device), (manager, device, address)):
+        assert len(doubted(host(*others))) == 7, "the event of the device is not read yet"
+    between = inventory(NIC, OTHER, BOND, PORT, time=9.15)
+    assert doubted(host(device, address, between)) == []
+
+
+def test_an_event_of_another_namespace_is_about_what_leads_there() -> None:
+    veth = link(8, "veth0", kind="veth", lower=2, lower_namespace=0)
+    snapshot = advance(Snapshot.empty("vm1"), inventory(NIC, veth, time=5.0))
+    after = advance(snapshot, Line(outdated=Outdated(9.0, "another namespace")))
+    found = [finding(subject=subject, host="vm1") for subject in ("ens192", "veth0")]
+    marks = with_marks(found, [after], rests_on_addresses)
+    assert [one.outdated for one in marks] == [False, True]
+
+
+def without_addresses(facts: HostFacts) -> HostFacts:
+    """And without routes, managers and profiles."""
+
+    def bare(one: Link) -> Link:
+        return replace(one, addresses=(), default_routes=())
+
+    inventory = replace(
+        facts.inventory,
+        links=tuple(map(bare, facts.inventory.links)),
+        networkmanager=None,
+        networkd={},
+        configuration=(),
+        stopped_managers=(),
+        routing=None,
+    )
+    links = {ifindex: bare(one) for ifindex, one in facts.snapshot.links.items()}
+    return HostFacts(replace(facts.snapshot, inventory=inventory, links=links), facts.window)
+
+
+def found_by(rule: str, hosts: list[HostFacts]) -> set[tuple[object, ...]]:
+    outcomes = [one for one in RULES[rule].evaluate(hosts) if isinstance(one, Finding)]
+    return {(*one.identity, one.title) for one in outcomes}
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in sorted(CASES_DIRECTORY.glob("*/*.json"))
+        if path.stem in RULES and not rests_on_addresses(path.stem)
+    ],
+    ids=lambda path: path.stem,
+)
+def test_a_rule_that_does_not_rest_on_addresses_finds_the_same_without_them(path: Path) -> None:
+    for case in json.loads(path.read_text())["fires"]:
+        hosts = [host_facts(one) for one in case["hosts"]]
+        found = found_by(path.stem, hosts)
+        assert found_by(path.stem, list(map(without_addresses, hosts))) == found, case["case"]
+
+
 def test_any_other_event_may_be_about_everything_until_the_next_inventory() -> None:
-    event = Line(outdated=Outdated(9.0, "NetworkManager"))
+    event = Line(outdated=Outdated(9.0, "configuration file"))
     assert len(doubted(host(event))) == 7
     assert len(doubted(host(event, change(2, "ens192", carrier=False, time=9.5)))) == 7
     told_late = (change(2, "ens192", carrier=False, time=9.5), event)
     assert len(doubted(host(*told_late))) == 7, "the probe tells it some time later"
-    assert outdated_text(host(*told_late)) == "read before an event (NetworkManager)"
+    assert outdated_text(host(*told_late)) == "read before an event (configuration file)"
     between = inventory(NIC, OTHER, BOND, PORT, time=9.2)
     assert outdated_text(host(*told_late, between)) == "read before an event (link)"
     assert doubted(host(*told_late, between)) == doubted(host(LOST))
@@ -121,7 +190,9 @@ def test_what_is_found_because_of_the_event_is_known_now() -> None:
         snapshot = advance(snapshot, line)
     found = diagnosed(snapshot)
     assert not found.outdated
-    event = Line(outdated=Outdated(1e7, "NetworkManager"))
+    of_manager = Line(outdated=Outdated(1e7, "NetworkManager"))
+    assert diagnosed(advance(snapshot, of_manager)) == found
+    event = Line(outdated=Outdated(1e7, "device"))
     again = diagnosed(advance(snapshot, event))
     assert again.outdated and again.title == MARK + found.title
 

@@ -90,6 +90,7 @@ USED: dict[type, set[str]] = {
     },
     Input: {"_value"},
     Screen: {
+        "_callbacks",
         "_compositor",
         "_compositor_refresh",
         "_dirty_widgets",

@@ -458,7 +458,8 @@ def _is_doubtful(key: str, shown: DeviceRow) -> bool:
     if doubts is None:
         return False
     if shown.row.kind == "vf":  # no event tells of what its PF says of it
-        return doubts.concern_values(shown.row.uplink, pci)
+        uplink = shown.row.uplink
+        return doubts.about_all if uplink is None else doubts.concern_device(uplink)
     if key in TOLD_BY_EVENTS:
         return False
     return doubts.about_all if pci is None else doubts.concern_function(pci)

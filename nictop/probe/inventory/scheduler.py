@@ -13,6 +13,7 @@ import time
 from nictop.probe.events.gateways import GatewayWatch
 from nictop.probe.events.kernel import OTHER_NAMESPACES, Events
 from nictop.probe.events.networkmanager import NetworkManagerSignals
+from nictop.probe.events.reach import reach_of
 from nictop.probe.inventory.child import InventoryChild
 from nictop.probe.inventory.kept_modules import KeptModules
 from nictop.probe.inventory.managers.state_files import StateFiles
@@ -327,14 +328,14 @@ class UnreadEvent:
     def __init__(self, time: float, source: EventSource) -> None:
         self.time = time
         self.source = source
-        """Of the first one, or of the first that is not of a link: that may be about everything."""
+        """Of the first one, or of the first of those with the largest reach."""
         self.is_told = False
         """As it is."""
         self.due: float | None = None
         """When it was said to be read; None: was not known."""
 
     def add(self, source: EventSource) -> None:
-        if self.source == "link" and source != "link":
+        if reach_of(source) > reach_of(self.source):
             self.source, self.is_told = source, False
 
     def is_to_be_told(self, now: float, delay: float, due: float | None) -> bool:

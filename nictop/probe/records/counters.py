@@ -309,8 +309,8 @@ class Outdated:
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine when the event was received."""
     source: EventSource = ""
-    """Of the first such event, or of the first that is not of a link: that may be about
-    everything."""
+    """Of the first such event, or of the first of those with the largest reach
+    (`probe.events.reach`)."""
     due: float | None = None
     """When the inventory that reads it begins or has begun, on the same clock; None: after the one
     that runs, or not recorded."""

@@ -246,8 +246,9 @@ def _since_texts(snapshots: Iterable[Snapshot]) -> dict[str, str]:
 
 def _marked(result: Diagnosis, snapshots: Sequence[Snapshot]) -> Diagnosis:
     from nictop.rules.outdated import with_marks
+    from nictop.rules.registry import rests_on_addresses
 
-    return replace(result, findings=with_marks(result.findings, snapshots))
+    return replace(result, findings=with_marks(result.findings, snapshots, rests_on_addresses))
 
 
 def _references(hosts: Sequence[HostSession]) -> tuple[ref[Snapshot], ...]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
@@ -326,12 +326,14 @@ class WatchedHosts:
         if not new:
             return
         self._flushed_at, begin = monotonic(), thread_time()
+        self._scheduler.draw_at_once(partial(self._publish, new))
+        self._wait_after_drawing(thread_time() - begin)
+
+    def _publish(self, new: Mapping[str, Snapshot]) -> None:
         if self.chosen in new:
             self.show(new[self.chosen])
         self.changed.publish()
         self._diagnosis.update(new)
-        self._scheduler.draw()
-        self._wait_after_drawing(thread_time() - begin)
 
     def _wait_after_drawing(self, took: float) -> None:
         """`took`: CPU seconds of this thread from publishing to the terminal."""

@@ -142,9 +142,9 @@ class ScopedScheduler:
     def call_after_refresh(self, callback: Callable[..., object], *args: Any) -> object:
         return self._scheduler.call_after_refresh(self._open(partial(callback, *args)))
 
-    def draw(self) -> None:
+    def draw_at_once(self, change: Callable[[], object]) -> None:
         if not self._is_closed:
-            self._scheduler.draw()
+            self._scheduler.draw_at_once(change)
 
     def run_worker(
         self, work: Callable[[], Awaitable[None]], name: str, group: str, *, exclusive: bool = False

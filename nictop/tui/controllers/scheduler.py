@@ -33,9 +33,9 @@ class Scheduler(Protocol):
     def call_after_refresh(self, callback: Callable[..., object], *args: Any) -> object:
         """Call it after that, when the screen has been drawn."""
 
-    def draw(self) -> None:
-        """Draw at once what has changed. The timer of Textual would do so up to 17 ms later, after
-        another wake-up of the process."""
+    def draw_at_once(self, change: Callable[[], object]) -> None:
+        """Call it, and draw what it changes. The timer of Textual would do so up to 17 ms later,
+        after another wake-up of the process."""
 
     def run_worker(
         self, work: Callable[[], Awaitable[None]], name: str, group: str, *, exclusive: bool = False

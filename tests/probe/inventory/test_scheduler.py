@@ -162,6 +162,8 @@ def test_a_change_is_told_again_when_it_is_not_only_about_a_link() -> None:
     assert event.is_to_be_told(13.0, 2.0, 20.0) and event.source == "NetworkManager"
     event.add("address")
     assert not event.is_to_be_told(14.0, 2.0, 20.0) and event.source == "NetworkManager"
+    event.add("device")
+    assert event.is_to_be_told(15.0, 2.0, 20.0) and str(event.source) == "device"
 
 
 def unread_after(*sources: EventSource) -> UnreadEvents:

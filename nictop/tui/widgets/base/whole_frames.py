@@ -7,6 +7,7 @@ drawn for the old width.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 from textual._compositor import Compositor
@@ -14,6 +15,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
+from nictop.tui.textual_private import DrawnAtOnce
 from nictop.tui.widgets.base.line_compositor import LineCompositor
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.while_open import WhileOpen
@@ -22,7 +24,7 @@ MAX_LAYOUTS = 4
 """Of one frame: views that are drawn may want other heights, and are laid out again then."""
 
 
-class WholeFrames(WhileOpen):
+class WholeFrames(DrawnAtOnce, WhileOpen):
     """Must precede Textual's class among the bases."""
 
     _is_laying_out = _is_frame_due = False
@@ -88,10 +90,19 @@ class WholeFrames(WhileOpen):
         else:
             super()._compositor_refresh()  # type: ignore[misc]
 
-    def draw_marked(self) -> None:
-        """Draw what has changed at once, not when the timer of Textual comes."""
-        if self.is_open and not self._is_laying_out:
-            self._self._on_timer_update()
+    def draw_at_once(self, change: Callable[[], object]) -> None:
+        """Change what is shown, and draw it in the same wake-up of the process, not when the timer
+        of Textual comes. Later where something waits that may change more of it."""
+        screen = self._self
+        is_waiting = screen.message_queue_size or screen._callbacks or screen._dirty_widgets
+        is_waiting = is_waiting or screen._layout_required or self._is_laying_out
+        self.draws_at_once = self.is_open and screen.is_current and not is_waiting
+        try:
+            change()
+            if self.draws_at_once:
+                screen._on_timer_update()
+        finally:
+            self.draws_at_once = False
 
     def set_size_classes(self, size: Size) -> None:
         """Textual sets them when the first frame of a size is drawn."""
