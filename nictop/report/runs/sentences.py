@@ -655,11 +655,25 @@ def _round_trips_of_tcp(result: Result) -> Iterator[ResultSentence]:
 
 def _limits(result: Result) -> Iterator[ResultSentence]:
     """The line rate, and what the senders counted."""
-    if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
-        yield ResultSentence("ceiling", clean(result.ceiling.sentence))
+    if any(flow.goodput is not None for flow in result.flows):
+        for text in ceiling_texts(result):
+            yield ResultSentence("ceiling", text)
     for flow in result.flows:
         if flow.sent is not None:
             yield ResultSentence("sender", _sent_text(result, flow))
+
+
+def ceiling_texts(result: Result) -> Iterator[str]:
+    """One, or that of each direction if they differ: ``a → b: 9.41 Gb/s: 10 GbE, MTU 1500, …``"""
+    if result.ceiling is None:
+        return
+    own = [flow for flow in result.flows if flow.ceiling is not None]
+    if not own:
+        yield clean(result.ceiling.sentence)
+    for flow in own:
+        assert flow.ceiling is not None
+        direction = f"{clean(flow.sender)} → {clean(flow.receiver)}"
+        yield f"{direction}: {clean(flow.ceiling.sentence)}"
 
 
 def _goodput_text(result: Result, flow: Flow) -> str:
@@ -675,8 +689,8 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         text += f", mean of {units.duration(seconds)}"
         if result.stopped is None and not is_same_time(seconds, result.plan.time):
             text += f" (planned: {result.plan.time} s)"
-    share = result.of_ceiling
-    if share is not None and flow.goodput == highest_goodput(result):
+    share = result.share_of_ceiling(flow)
+    if share is not None:
         text += f", {units.percentage(share)} of line rate"
     received = flow.received
     if received is not None and received.packets:
@@ -729,11 +743,6 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
         cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
     text = f"{address}: {cpu}; its host is not watched"
     yield ResultSentence("foreign", text)
-
-
-def highest_goodput(result: Result) -> float:
-    """That of the faster direction; 0: of none is known."""
-    return max(flow.goodput or 0.0 for flow in result.flows)
 
 
 def _of_requested(result: Result) -> str:

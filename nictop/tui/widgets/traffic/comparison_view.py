@@ -222,7 +222,7 @@ def _tick_text(figure: ComparedFigure, value: float, ticks: Sequence[float]) -> 
     measure = figure.measure
     if measure.less_is_better or not measure.scaled_unit:
         return measure.text(value)
-    scale = Scale(ticks[-1], None, measure.scaled_unit)
+    scale = Scale(ticks[-1], base=measure.scaled_unit)
     text = scale.label(value)
     return f"{text} {scale.unit}" if value == ticks[-1] else text
 
