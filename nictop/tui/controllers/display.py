@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.diagnosis import DiagnosisScheduler
     from nictop.tui.controllers.hosts import WatchedHosts
+    from nictop.tui.widgets.findings.recent import RecentFindings
 
 
 class Display:
@@ -21,6 +22,8 @@ class Display:
     def __init__(self, hosts: WatchedHosts, diagnosis: DiagnosisScheduler) -> None:
         self._hosts, self._scheduler = hosts, diagnosis
         self.paused = False
+        self.recent: RecentFindings | None = None
+        """The findings that are listed; None: no screen has a list yet."""
         self.changed = Signal()
         """`paused` is another one."""
         self._snapshots: dict[str, Snapshot] = {}
