@@ -114,6 +114,8 @@ class ChangeDialog:
         elif isinstance(event, ChangeEnded):
             if not self._is_end_of_dry_run(event):
                 output.print_status(ending_text(self._change.progress))
+                if event.outside:
+                    output.print_status(clean(event.outside))
         else:
             output.print_status(event_text(event, time.monotonic()))
         is_kept = isinstance(event, ChangeEnded) and event.outcome == "kept"

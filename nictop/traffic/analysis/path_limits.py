@@ -171,7 +171,7 @@ def _window_limit(
     setup = setups.get(flow.receiver)
     if setup is None:
         return ""
-    return _buffer_setting(result, flow, figures, setup, "rmem", figures.send_window)
+    return _buffer_setting(result, flow, figures, setup, name="rmem", used=figures.send_window)
 
 
 def _buffer_limit(
@@ -182,7 +182,7 @@ def _buffer_limit(
     if setup is None or not figures.rtt:
         return ""
     in_flight = _bytes_per_round_trip(flow.goodput_or_zero, figures.rtt)
-    return _buffer_setting(result, flow, figures, setup, "wmem", in_flight)
+    return _buffer_setting(result, flow, figures, setup, name="wmem", used=in_flight)
 
 
 def _buffer_setting(
@@ -190,6 +190,7 @@ def _buffer_setting(
     flow: Flow,
     figures: SocketFigures,
     setup: NicSetup,
+    *,
     name: str,
     used: float | None,
 ) -> str:
