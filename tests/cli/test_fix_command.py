@@ -617,6 +617,17 @@ def test_the_fix_that_is_chosen() -> None:
         choose(finding(fixes=()), None, {}, by_hand=True)
 
 
+def test_what_is_typed_by_hand_has_the_undo_that_check_prints() -> None:
+    """ARP: nictop does not roll it back by itself, but it is not without an undo."""
+    change, undo = commands("ip link set dev ens4 arp on"), commands("ip link set dev ens4 arp off")
+    by_hand = Fix("here", "Turn ARP on", change, persistent=False, undo=undo)
+    with pytest.raises(NictopError) as raised:
+        choose(finding(fixes=(by_hand,)), None, {}, by_hand=False)
+    said = raised.value.message
+    assert "nictop does not roll back this setting by itself" in said
+    assert said.endswith("(undo: ip link set dev ens4 arp off)")
+
+
 @pytest.fixture
 def state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """No configuration, and no log yet."""

@@ -25,7 +25,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
 from nictop.rules.host import HostFacts, once_per_diagnosis
@@ -415,9 +415,10 @@ def veth_ends_have_different_mtus(host: HostFacts) -> Outcomes:
     """The two ends of a veth have different MTUs: the one with the smaller MTU drops larger frames
     of the other.
 
-    nictop reads the MTU of the other end, also in the network namespace of a container (root).
-    Warning: frames have been dropped between them (rx_dropped of the smaller end, tx_dropped of the
-    larger one). Else info.
+    nictop reads the MTU of the other end, also in the network namespace of a container (root). What
+    was dropped between them is in the evidence (rx_dropped of the smaller end, tx_dropped of the
+    larger one). It is a warning also before: the kernel drops each larger frame, as a path test
+    finds (path_mtu_black_hole).
 
     Not reported: inside a container, links that are down, and a container with the smaller MTU as
     long as nothing is dropped: LXD does that on purpose.
@@ -454,12 +455,10 @@ def _veth_finding(host: HostFacts, ends: VethEnds, counter: str, dropped: int) -
         _mtu_evidence("MTU", link),
         Evidence(f"MTU of {ends.name}", str(ends.mtu), "RTM_GETLINK, IFLA_TARGET_NETNSID"),
     ]
-    severity: Severity = "info"
     if dropped:
-        severity = "warning"
         evidence.append(Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"))
     return link_finding(
-        severity,
+        "warning",
         host,
         link,
         f"MTU {link.mtu}, but {ends.mtu} at its other end ({ends.name}{place})",
