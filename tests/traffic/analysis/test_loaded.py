@@ -447,7 +447,7 @@ def test_loaded_runs_are_compared_by_their_loaded_latency_and_goodput() -> None:
 def test_another_request_rate_is_not_comparable() -> None:
     slow = [loaded(facts={**FACTS, "request rate": "200"})] * 3
     fast = [loaded(facts={**FACTS, "request rate": "1000"})] * 3
-    assert "request rate differs: 200 and 1000" in compare(slow, fast).refusals
+    assert "request rate differs: 200/s and 1000/s" in compare(slow, fast).refusals
 
 
 def test_plan_of_another_test_is_refused() -> None:
