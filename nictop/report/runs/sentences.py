@@ -136,12 +136,15 @@ def _text_sentences(kind: Kind, *texts: str) -> Iterator[ResultSentence]:
             yield ResultSentence(kind, clean(text))
 
 
-def plan_text(plan: RunPlan) -> str:
-    """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
+def plan_text(plan: RunPlan, figures: TransactionFigures | None = None) -> str:
+    """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default.
+    `figures`: see `seconds_text`."""
     if plan.is_of_one_host:
         return workload_plan_text(plan)
     options = plan_options(plan)
-    return ", ".join([*_test_texts(plan), _seconds_text(plan), *options, generator_text(plan)])
+    return ", ".join(
+        [*_test_texts(plan), seconds_text(plan, figures), *options, generator_text(plan)]
+    )
 
 
 def _test_texts(plan: RunPlan) -> tuple[str, ...]:
@@ -156,8 +159,12 @@ def _test_texts(plan: RunPlan) -> tuple[str, ...]:
     return direction, protocol, streams
 
 
-def _seconds_text(plan: RunPlan) -> str:
-    """``10 s``; ``10 s idle, 10 s loaded``"""
+def seconds_text(plan: RunPlan, figures: TransactionFigures | None = None) -> str:
+    """``10 s``; ``10 s idle, 10 s loaded``. `figures`: of such a run that has ended, of which each
+    phase has the seconds that were measured: the first ones beside a bulk flow are not."""
+    if plan.test == "loaded" and figures is not None and figures.idle is not None:
+        idle, loaded = map(units.duration, (figures.idle.seconds, figures.seconds))
+        return f"{idle} idle, {loaded} loaded"
     seconds = f"{plan.time} s" if plan.files is None else f"at most {plan.time} s"
     if plan.test == "loaded":
         return f"{seconds} idle, {seconds} loaded"
