@@ -193,10 +193,10 @@ def logged(state: Path) -> list[dict[str, object]]:
 @needs_networkmanager
 def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("Apply on local? [yes/no]")
+        fixing.until("Apply on local? [y or n, then Enter]")
         assert profile(sick) == "Wired connection 1", "nothing is done before a yes"
         fixing.answer("yes")
-        fixing.until("Keep this change? [yes/no]")
+        fixing.until("Keep this change? [y or n, then Enter]")
         assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
         fixing.until("finding resolved")
         fixing.answer("yes")
@@ -381,7 +381,7 @@ def test_the_link_of_the_default_route_takes_two_yes(
         fixing.until("Apply on local?")
         fixing.answer("yes")
         fixing.until(
-            "This may disconnect the host; it would roll back automatically. Continue? [yes/no]"
+            "This may disconnect the host; it would roll back automatically. Continue? [y or n, then Enter]"
         )
         fixing.answer("no")
         assert fixing.end()[0] == 1
