@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.rules import Diagnosis
+    from nictop.rules.recent import RecentFindings
     from nictop.tui.controllers.diagnosis import DiagnosisScheduler
     from nictop.tui.controllers.hosts import WatchedHosts
-    from nictop.tui.widgets.findings.recent import RecentFindings
 
 
 class Display:

@@ -21,6 +21,7 @@ from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.by_device import device_findings, is_subject_gone
+from nictop.rules.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
 from nictop.rules.unchecked import NOT_CHECKED_AGAIN
 from nictop.rules.wording import (
     NIC_GONE,
@@ -54,7 +55,6 @@ from nictop.tui.widgets.findings.page import (
     skipped_places,
 )
 from nictop.tui.widgets.findings.panel import no_problems_line, not_checked_line, severity_span
-from nictop.tui.widgets.findings.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
 
 if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
