@@ -126,6 +126,7 @@ class _Follower:
             readable = [session.facts for session in self._sessions if session.is_readable]
             if not readable:
                 continue
+            self._is_renewed.clear()
             diagnosis, _ = await diagnose_in_slices(readable)
             for change in self._changes.update(diagnosis):
                 if SEVERITIES.index(change.finding.severity) > self._lowest:
@@ -144,7 +145,6 @@ class _Follower:
             with suppress(asyncio.TimeoutError):
                 pause = MAX_PAUSE_SECONDS - MIN_PAUSE_SECONDS
                 await asyncio.wait_for(self._is_renewed.wait(), pause)
-        self._is_renewed.clear()
 
     async def _execute(self) -> None:
         """One command after the other."""
