@@ -30,6 +30,7 @@ from nictop.rules.changes import FindingChange, FindingChanges
 from nictop.rules.finding import SEVERITIES
 from nictop.rules.fixes.commands import Step
 from nictop.wire.source import SourceState
+from nictop.wire.timeout import with_timeout
 
 MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 5.0
 """Between two diagnoses: the next one is soon if there is a new inventory, or if it decides whether
@@ -144,7 +145,7 @@ class _Follower:
         if not self._changes.are_undecided:
             with suppress(asyncio.TimeoutError):
                 pause = MAX_PAUSE_SECONDS - MIN_PAUSE_SECONDS
-                await asyncio.wait_for(self._is_renewed.wait(), pause)
+                await with_timeout(pause, self._is_renewed.wait())
 
     async def _execute(self) -> None:
         """One command after the other."""
@@ -173,7 +174,7 @@ class _Follower:
             return
         try:
             text = json_text({"event": change.event, "finding": change.finding}, texts=(Step,))
-            await asyncio.wait_for(process.communicate(text.encode()), COMMAND_SECONDS)
+            await with_timeout(COMMAND_SECONDS, process.communicate(text.encode()))
             if process.returncode:
                 output.print_status(clean(f"{self._command[0]}: exit code {process.returncode}"))
         except asyncio.TimeoutError:

@@ -138,6 +138,23 @@ async def test_a_new_inventory_is_judged_at_once(
     assert await follow(source, options_of(command), lambda: bool(lines_in(written))) == 0
 
 
+async def test_the_end_is_not_lost_when_a_new_inventory_is_received_with_it(
+    source: EndingSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Python 3.12 asyncio.wait_for loses such a cancellation: Ctrl-C would end nothing."""
+    monkeypatch.setattr(check_follow, "MIN_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(check_follow, "MAX_PAUSE_SECONDS", TEST_TIMEOUT)
+    follower = check_follow._Follower(options_of("true"), ["true"])
+    waiting = asyncio.ensure_future(follower._wait_for_next())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    follower._is_renewed.set()
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
 async def test_and_is_told_when_they_go(source: EndingSource, script: Path, tmp_path: Path) -> None:
     written = tmp_path / "written"
     command = shlex.join([sys.executable, str(script), str(written)])
