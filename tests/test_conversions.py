@@ -73,6 +73,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.model.queues.cpu_lists._number": CHECKED,
     "nictop.model.queues.cpu_lists.parse_cpu_mask": CHECKED,
     "nictop.model.queues.driver_counters._number": CHECKED,
+    "nictop.traffic.analysis.comparison._with_unit": CHECKED,
     "nictop.model.queues.filters._share": NUMBER,
     "nictop.model.queues.filters._list_test": SETTING,
     "nictop.model.queues.heatmap._added_columns": NUMBER,

@@ -97,6 +97,8 @@ class LoggedChange:
     version: str = __version__
     """Version of nictop."""
     schema: int = SCHEMA
+    outside: str = ""
+    """As `ChangeEnded.outside`."""
 
 
 @dataclass(frozen=True)

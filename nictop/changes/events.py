@@ -156,6 +156,9 @@ class ChangeEnded:
     at: float | None = None
     """kept, overridden, undone: when the values were read again, seconds since the epoch; None:
     they were not."""
+    outside: str = ""
+    """What something else has changed before, and what became of that, as a sentence; "": nothing
+    that was seen, or `text` has it."""
 
 
 Event = (

@@ -24,7 +24,7 @@ OTHER_ADDRESS = (
     "with another MAC address DHCP may give another address, and the old one may not return"
 )
 FILTERS = "nictop does not change packet filters, which may protect this host"
-NOT_ROLLED_BACK = "nictop has no rollback for this setting"
+NOT_ROLLED_BACK = "nictop does not roll back this setting by itself"
 
 REASONS: tuple[tuple[str, str], ...] = (
     ("devlink health recover *", "a recovery resets the device and cannot be undone"),

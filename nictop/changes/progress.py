@@ -39,6 +39,9 @@ Stage = Literal[
 rolls back automatically. reconnected: it is asked for the outcome."""
 
 
+MAX_SEEN_DIFFERENCES = 10
+
+
 @dataclass(frozen=True)
 class ChangeProgress:
     """State of one change."""
@@ -78,6 +81,10 @@ class ChangeProgress:
     """None: it has not ended."""
     text: str = ""
     """Details of the outcome; "" if there are none."""
+    seen_differences: tuple[str, ...] = ()
+    """All that `differences` ever were, each once: the newest `MAX_SEEN_DIFFERENCES`."""
+    outside: str = ""
+    """As `ChangeEnded.outside`."""
 
     def decided(self, decision: Decision | Literal[""]) -> ChangeProgress:
         return replace(self, decision=decision)
@@ -134,7 +141,13 @@ class ChangeProgress:
                 verified_at=event.at,
             )
         if isinstance(event, ValuesChecked):
-            return replace(self, verified_at=event.at, differences=event.differences)
+            seen = tuple(dict.fromkeys((*self.seen_differences, *event.differences)))
+            return replace(
+                self,
+                verified_at=event.at,
+                differences=event.differences,
+                seen_differences=seen[-MAX_SEEN_DIFFERENCES:],
+            )
         if isinstance(event, ReadBack):
             return replace(self, read_back=True)
         if isinstance(event, GoalCheck):
@@ -150,6 +163,7 @@ class ChangeProgress:
                 deadline=None,
                 outcome=event.outcome,
                 text=event.text,
+                outside=event.outside,
                 verified_at=event.at,
             )
         failure = self.failure

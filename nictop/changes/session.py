@@ -43,7 +43,7 @@ from nictop.changes.inbox import ChangeInbox, ChangeItem, Decision
 from nictop.changes.job import ChangeSpec
 from nictop.changes.progress import ChangeProgress
 from nictop.changes.recovery import LostChange, is_disconnected, wait_for_outcome
-from nictop.changes.wording import NO_RESULT_TEXT, NOT_VERIFIED
+from nictop.changes.wording import NO_RESULT_TEXT, NOT_VERIFIED, outside_text
 from nictop.errors import NictopError
 from nictop.hosts.session import HostSession
 from nictop.probe.light_dataclasses import replace
@@ -368,10 +368,13 @@ class ChangeSession:
         """Write the end into the log."""
         self.outcome = ended.outcome
         self._inbox.end_watching()
+        outside = outside_text(self.progress.seen_differences, ended.outcome, ended.text)
+        ended = replace(ended, outside=outside)
         if not self._logged:
             return ended
         try:
-            self._log(replace(self._entry(ended.outcome), ended=time.time(), text=ended.text))
+            entry = replace(self._entry(ended.outcome), ended=time.time(), text=ended.text)
+            self._log(replace(entry, outside=outside))
         except NictopError as error:
             return replace(ended, text="; ".join(filter(None, (ended.text, error.message))))
         return ended

@@ -57,6 +57,13 @@ OUTCOME_TEXTS: dict[Outcome, str] = {
     "failed": "failed",
     "unknown": "result unknown",
 }
+OUTSIDE_LABEL = "changed before its end, not by nictop"
+OUTSIDE_RESULTS: dict[Outcome, str] = {
+    "kept": "the values are those of the change again",
+    "undone": "the rollback has set the previous values all the same",
+    "failed": "what the rollback has done about that is not known",
+}
+"""What became of values that something else has set."""
 KEPT_STATES: tuple[State, ...] = ("kept", "overridden")
 """The host does not roll back."""
 NOT_VERIFIED = "not verified"
@@ -227,6 +234,11 @@ def failure_text(event: StepFailed) -> str:
     return f"{state}: {clean(event.text)}"
 
 
+def _ended_text(event: ChangeEnded) -> str:
+    text = outcome_text(event.outcome, clean(event.text), event.at)
+    return "; ".join(filter(None, (text, clean(event.outside))))
+
+
 EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     Prepared: lambda event: "",
     Applying: lambda event: "applying",
@@ -238,8 +250,19 @@ EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     Reconnected: lambda event: reconnected_text(clean(event.text)),
     GoalCheck: _goal_text,
     RuleVerdict: _verdict_text,
-    ChangeEnded: lambda event: outcome_text(event.outcome, clean(event.text), event.at),
+    ChangeEnded: _ended_text,
 }
+
+
+def outside_text(seen: Sequence[str], outcome: Outcome, text: str) -> str:
+    """What something else has changed before the end of a change, and what became of that: ``not by
+    nictop: ens4: mtu 1300 instead of mtu 1400; …``; "": nothing, or `text` of the outcome has it.
+    `seen`: texts of the host."""
+    unsaid = [difference for difference in seen if difference not in text]
+    if not unsaid:
+        return ""
+    parts = [f"{OUTSIDE_LABEL}: {'; '.join(unsaid)}", OUTSIDE_RESULTS.get(outcome, "")]
+    return "; ".join(filter(None, parts))
 
 
 def outcome_text(outcome: Outcome, text: str, at: float | None = None) -> str:
@@ -299,8 +322,8 @@ def _logged_lines(change: LoggedChange, cells: int) -> Iterator[str]:
     text = change.text
     if text and change.state == "overridden":
         text = f"changed since, not by nictop: {text}"
-    if text:
-        yield from _indented("  ", wrap(text, cells - 2))
+    for sentence in filter(None, (text, change.outside)):
+        yield from _indented("  ", wrap(sentence, cells - 2))
 
 
 def _logged_action_lines(action: LoggedAction, cells: int) -> Iterator[str]:

@@ -14,6 +14,7 @@ import shlex
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from nictop.cli import output
@@ -21,15 +22,19 @@ from nictop.cli.hosts import connect_host, wanted_hosts
 from nictop.errors import HostUnreachable, NictopError
 from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.session import HostSession
+from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
+from nictop.probe.records import Inventory
 from nictop.report.json import json_text
 from nictop.rules.changes import FindingChange, FindingChanges
 from nictop.rules.finding import SEVERITIES
 from nictop.rules.fixes.commands import Step
 from nictop.wire.source import SourceState
+from nictop.wire.timeout import with_timeout
 
-PAUSE_SECONDS = 5.0
-"""Between two diagnoses."""
+MIN_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 2.0, 5.0
+"""Between two diagnoses: the next one is soon if there is a new inventory, or if it decides whether
+a finding has appeared or gone; the help names both times."""
 COMMAND_SECONDS = 60.0
 """After that a command is ended."""
 MAX_WAITING = 1000
@@ -62,12 +67,17 @@ class _Follower:
         self._command = command
         self._lowest = SEVERITIES.index(options.fail_on)
         self._changes = FindingChanges()
+        self._inventories: dict[str, Inventory | None] = {}
+        """Host → its newest one."""
+        self._is_renewed = asyncio.Event()
+        """One is newer than the last diagnosis."""
         self._waiting: asyncio.Queue[FindingChange] = asyncio.Queue(MAX_WAITING)
         self._sessions = []
         for host in wanted_hosts(options.hosts):
             source = connect_host(host, options)
             session = HostSession(host, source, interval=options.interval, watch_devices=True)
             session.subscribe(self._teller(session.name))
+            session.subscribe(partial(self._take, session.name))
             self._sessions.append(session)
 
     def _teller(self, name: str) -> Callable[[object, object], None]:
@@ -83,6 +93,11 @@ class _Follower:
                     output.print_status(clean(text))
 
         return tell
+
+    def _take(self, name: str, _: object, snapshot: Snapshot) -> None:
+        if snapshot.inventory is not self._inventories.get(name):
+            self._inventories[name] = snapshot.inventory
+            self._is_renewed.set()
 
     async def run(self) -> int:
         """Until a signal, or all hosts have failed."""
@@ -108,10 +123,11 @@ class _Follower:
 
     async def _diagnose(self) -> None:
         while True:
-            await asyncio.sleep(PAUSE_SECONDS)
+            await self._wait_for_next()
             readable = [session.facts for session in self._sessions if session.is_readable]
             if not readable:
                 continue
+            self._is_renewed.clear()
             diagnosis, _ = await diagnose_in_slices(readable)
             for change in self._changes.update(diagnosis):
                 if SEVERITIES.index(change.finding.severity) > self._lowest:
@@ -122,6 +138,14 @@ class _Follower:
                     output.print_status(
                         f"left out: too many changes: {finding_change_text(change)}"
                     )
+
+    async def _wait_for_next(self) -> None:
+        """The next diagnosis is due."""
+        await asyncio.sleep(MIN_PAUSE_SECONDS)
+        if not self._changes.are_undecided:
+            with suppress(asyncio.TimeoutError):
+                pause = MAX_PAUSE_SECONDS - MIN_PAUSE_SECONDS
+                await with_timeout(pause, self._is_renewed.wait())
 
     async def _execute(self) -> None:
         """One command after the other."""
@@ -150,7 +174,7 @@ class _Follower:
             return
         try:
             text = json_text({"event": change.event, "finding": change.finding}, texts=(Step,))
-            await asyncio.wait_for(process.communicate(text.encode()), COMMAND_SECONDS)
+            await with_timeout(COMMAND_SECONDS, process.communicate(text.encode()))
             if process.returncode:
                 output.print_status(clean(f"{self._command[0]}: exit code {process.returncode}"))
         except asyncio.TimeoutError:

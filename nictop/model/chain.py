@@ -206,7 +206,7 @@ def _link(link: Link, snapshot: Snapshot) -> StepFacts:
     doubts = doubts_of(snapshot)
     if doubts is not None and doubts.concern_speed(link):
         return "passed", "up"
-    return "passed", speed_text(link.ethtool.settings) or "up"
+    return "passed", speed_text(link.ethtool.settings) or state_text(link)[0]
 
 
 def _port(link: Link, snapshot: Snapshot) -> StepFacts:

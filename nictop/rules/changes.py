@@ -63,6 +63,11 @@ class FindingChanges:
         self._forget_oldest()
         return changes
 
+    @property
+    def are_undecided(self) -> bool:
+        """The next diagnosis may say that something has appeared or gone."""
+        return any(map(_is_undecided, (*self._known.values(), *self._of_rule.values())))
+
     def _appeared(
         self, found: Iterable[tuple[FindingIdentity, Finding]]
     ) -> Iterator[FindingChange]:
@@ -131,6 +136,10 @@ class FindingChanges:
                 identities.sort(key=lambda identity: self._known[identity].is_reported)
                 for identity in identities[:excess]:
                     del self._known[identity]
+
+
+def _is_undecided(known: _Known) -> bool:
+    return 0 < known.present < ROUNDS or 0 < known.absent < ROUNDS
 
 
 def _count_present(known: _Known, finding: Finding) -> None:

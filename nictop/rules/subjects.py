@@ -89,6 +89,33 @@ def address_text(address: Address) -> str:
     return f"{address.address}/{address.prefix_length}"
 
 
+ADDRESS_WORDS: dict[str, tuple[str, ...]] = {
+    "deprecated": ("preferred_lft", "0"),
+    "nodad": ("nodad",),
+    "homeaddress": ("home",),
+    "mngtmpaddr": ("mngtmpaddr",),
+    "noprefixroute": ("noprefixroute",),
+    "autojoin": ("autojoin",),
+}
+"""Flag of a permanent address → words of ``ip address add`` that set it."""
+UNREAD_OF_ADDRESS = {
+    "ipv4": "label, broadcast address and metric",
+    "ipv6": "metric of its route",
+}
+"""What the inventory does not have of an address."""
+
+
+def address_options(address: Address, prefix_length: int) -> tuple[str, ...]:
+    """The words of ``ip address add`` for what a permanent address has beside itself. Temporary
+    addresses are made of a /64 only (inet6_rtm_newaddr, net/ipv6/addrconf.c)."""
+    words: list[str] = []
+    for flag, options in ADDRESS_WORDS.items():
+        is_possible = flag != "mngtmpaddr" or prefix_length == 64
+        if flag in address.flags and is_possible:
+            words += options
+    return tuple(words)
+
+
 def global_address_texts(link: Link, family: str | None = None) -> list[str]:
     """``192.0.2.10/24``, without link-local addresses; of one family, or of both."""
     return [address_text(address) for address in global_addresses(link, family)]

@@ -223,7 +223,7 @@ def test_one_line_by_hand_makes_all_of_it_by_hand() -> None:
             "echo net.core.netdev_budget=600 > /etc/sysctl.d/90-x.conf",
             "it writes a configuration file",
         ),
-        ("ethtool -s ens4 autoneg on", "nictop has no rollback for this setting"),
+        ("ethtool -s ens4 autoneg on", "nictop does not roll back this setting by itself"),
         ("systemctl enable --now irqbalance", "which nictop does not roll back"),
         ("journalctl -b", "it only shows something"),
     ],

@@ -97,15 +97,21 @@ def test_set_with_its_rollback_and_check() -> None:
             {"ens4": DEVICE},
             "ens4",
             9217,
-            "ens4 supports an MTU of 576 to 9216 (limit: maximum of ens4)",
+            "nictop does not set MTU 9217 on ens4, but 576 to 9216 (limit: maximum of ens4)",
         ),
-        ({"ens4": DEVICE}, "ens4", 575, "576 to 9216 (limit: each IPv4 host accepts it)"),
+        ({"ens4": DEVICE}, "ens4", 575, "576 to 9216 (limit: each IPv4 host accepts 576"),
         ({"ens4": DEVICE | {"min_mtu": 600}}, "ens4", 576, "600 to 9216 (limit: minimum of ens4)"),
         (
             {"ens4": DEVICE | {"addresses": IPV6}},
             "ens4",
             1279,
-            "1280 to 9216 (limit: IPv6 needs it)",
+            "1280 to 9216 (limit: IPv6 needs 1280",
+        ),
+        (
+            {"ens4": DEVICE | {"addresses": IPV6, "min_mtu": 68}},
+            "ens4",
+            1000,
+            "1280 to 9216 (limit: IPv6 needs 1280; ens4 itself accepts 68 or more)",
         ),
         ({"ens4": DEVICE}, "ens4", 1500, "ens4 already has MTU 1500"),
         (
@@ -121,7 +127,7 @@ def test_set_with_its_rollback_and_check() -> None:
             9000,
             "ens4 is a port of bond0, which sets the MTU of its ports (set it on bond0)",
         ),
-        (BOND, "bond0", 9000, "bond0 supports an MTU of 576 to 4000 (limit: maximum of ens5)"),
+        (BOND, "bond0", 9000, "but 576 to 4000 (limit: maximum of ens5)"),
     ],
 )
 def test_what_a_link_cannot_have_is_refused_with_the_limit(
@@ -132,7 +138,7 @@ def test_what_a_link_cannot_have_is_refused_with_the_limit(
 
 def test_ipv6_of_a_vlan_above_limits_the_nic_below() -> None:
     links = VLANS | {"ens4.20": VLANS["ens4.20"] | {"addresses": IPV6}}
-    assert "1280 to 9216 (limit: IPv6 needs it)" in refusal(host_with(links), "ens4", 1000)
+    assert "1280 to 9216 (limit: IPv6 needs 1280;" in refusal(host_with(links), "ens4", 1000)
 
 
 def test_vlans_above_are_lowered_first_and_raised_last() -> None:

@@ -27,7 +27,7 @@ from nictop.changes.events import (
 from nictop.changes.job import ChangeSpec
 from nictop.changes.recovery import LostChange, outcome_of
 from nictop.changes.session import ChangeSession
-from nictop.changes.wording import log_lines, outcome_text
+from nictop.changes.wording import event_text, log_lines, outcome_text
 from nictop.errors import NictopError
 from nictop.hosts.session import running
 from nictop.probe.plan.grammar.operation import REQUESTED_TEXT
@@ -122,6 +122,39 @@ async def test_what_something_else_changed_is_not_called_kept() -> None:
     text = " ".join(" ".join(log_lines(ChangeLog((carried.log[-1],)), 200)).split())
     assert "kept, but not all values held" in text
     assert f"changed since, not by nictop: {DIFFERENCE}" in text
+
+
+async def test_what_something_else_changed_before_a_rollback_is_in_its_end_and_in_the_log() -> None:
+    """With both values, and that the rollback has replaced it: later nobody sees it any more."""
+    checked = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
+    rolled_back = (
+        line("undoing", "not confirmed in time"),
+        line("undone", "not confirmed in time"),
+    )
+    carried = await carry(ScriptedProbe(apply=[(*APPLIED, checked, *rolled_back)]), only_apply)
+    said = (
+        f"changed before its end, not by nictop: {DIFFERENCE}; the rollback has set the previous "
+        "values all the same"
+    )
+    assert carried.end.outcome == "undone" and carried.end.outside == said
+    assert event_text(carried.end, 0.0).endswith(said)
+    text = " ".join(" ".join(log_lines(ChangeLog((carried.log[-1],)), 200)).split())
+    assert "rolled back" in text and said in text
+
+
+async def test_what_was_set_back_by_itself_is_said_of_a_change_that_is_kept() -> None:
+    changed = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
+    back = line("checked", time=13.0, deadline=16.0)
+    probe = ScriptedProbe(apply=[(*APPLIED, changed, back)], keep=[(line("kept", time=14.0),)])
+
+    def decide(event: Event, change: ChangeSession) -> None:
+        only_apply(event, change)
+        if isinstance(event, ValuesChecked) and not event.differences:
+            change.keep()
+
+    end = (await carry(probe, decide)).end
+    assert end.outcome == "kept" and DIFFERENCE in end.outside
+    assert end.outside.endswith("the values are those of the change again")
 
 
 async def test_what_could_not_be_read_again_is_kept_and_not_verified() -> None:

@@ -193,10 +193,10 @@ def logged(state: Path) -> list[dict[str, object]]:
 @needs_networkmanager
 def test_what_is_kept_stays_and_is_in_the_log(sick: PrivateNetworkManager, tmp_path: Path) -> None:
     with fix(sick, tmp_path, "--allow-changes", "--fill", FILL) as fixing:
-        fixing.until("Apply on local? [yes/no]")
+        fixing.until("Apply on local? [y or n, then Enter]")
         assert profile(sick) == "Wired connection 1", "nothing is done before a yes"
         fixing.answer("yes")
-        fixing.until("Keep this change? [yes/no]")
+        fixing.until("Keep this change? [y or n, then Enter]")
         assert profile(sick) == "ens4" and "192.0.2.10/24" in addresses(sick)
         fixing.until("finding resolved")
         fixing.answer("yes")
@@ -381,7 +381,7 @@ def test_the_link_of_the_default_route_takes_two_yes(
         fixing.until("Apply on local?")
         fixing.answer("yes")
         fixing.until(
-            "This may disconnect the host; it would roll back automatically. Continue? [yes/no]"
+            "This may disconnect the host; it would roll back automatically. Continue? [y or n, then Enter]"
         )
         fixing.answer("no")
         assert fixing.end()[0] == 1
@@ -615,6 +615,17 @@ def test_the_fix_that_is_chosen() -> None:
             choose(several, number, {}, by_hand=False)
     with pytest.raises(NictopError, match="no fix"):
         choose(finding(fixes=()), None, {}, by_hand=True)
+
+
+def test_what_is_typed_by_hand_has_the_undo_that_check_prints() -> None:
+    """ARP: nictop does not roll it back by itself, but it is not without an undo."""
+    change, undo = commands("ip link set dev ens4 arp on"), commands("ip link set dev ens4 arp off")
+    by_hand = Fix("here", "Turn ARP on", change, persistent=False, undo=undo)
+    with pytest.raises(NictopError) as raised:
+        choose(finding(fixes=(by_hand,)), None, {}, by_hand=False)
+    said = raised.value.message
+    assert "nictop does not roll back this setting by itself" in said
+    assert said.endswith("(undo: ip link set dev ens4 arp off)")
 
 
 @pytest.fixture

@@ -52,12 +52,14 @@ NOT_REPORTED = "the largest that nictop sets; the driver does not report its max
 
 @dataclass(frozen=True)
 class MtuRange:
-    """MTUs that a link accepts, in bytes."""
+    """MTUs that nictop sets on a link, in bytes: the kernel may accept smaller ones."""
 
     smallest: int
     smallest_reason: str
     largest: int
     largest_reason: str
+    accepted: int | None = None
+    """The smallest that the driver accepts, if IP needs more; None: it does not."""
 
     def text(self) -> str:
         """``576 to 9000``, ``576 or more``: the driver does not report its maximum."""
@@ -71,8 +73,9 @@ def mtu_range(host: HostFacts, link: Link) -> MtuRange:
     driver."""
     devices = (link, *_bond_ports(host, link))
     has_ipv6 = any(map(_has_ipv6, (*devices, *links_above(host, link))))
-    lower_reason = "IPv6 needs it" if has_ipv6 else "each IPv4 host accepts it"
-    lower_bounds = [(smallest_mtu(is_ipv6=has_ipv6), lower_reason)]
+    lower_reason = "IPv6 needs 1280" if has_ipv6 else "each IPv4 host accepts 576"
+    of_ip = smallest_mtu(is_ipv6=has_ipv6)
+    lower_bounds = [(of_ip, lower_reason)]
     upper_bounds = []
     for device in devices:
         if device.min_mtu:
@@ -85,7 +88,11 @@ def mtu_range(host: HostFacts, link: Link) -> MtuRange:
     upper_bounds.append((MAX_MTU, NOT_REPORTED))
     smallest, smallest_reason = max(lower_bounds, key=lambda bound: bound[0])
     largest, largest_reason = min(upper_bounds, key=lambda bound: bound[0])
-    return MtuRange(smallest, smallest_reason, largest, largest_reason)
+    accepted = max((device.min_mtu or 0 for device in devices), default=0)
+    is_by_ip = 0 < accepted < of_ip
+    return MtuRange(
+        smallest, smallest_reason, largest, largest_reason, accepted if is_by_ip else None
+    )
 
 
 def _has_ipv6(link: Link) -> bool:
@@ -110,9 +117,12 @@ def check_mtu(host: HostFacts, link: Link, mtu: int) -> None:
         raise NictopError(f"{name} already has MTU {mtu}")
     allowed = mtu_range(host, link)
     if mtu < allowed.smallest:
-        raise _refused(name, allowed, allowed.smallest_reason)
+        reason = allowed.smallest_reason
+        if allowed.accepted is not None:
+            reason += f"; {name} itself accepts {allowed.accepted} or more"
+        raise _refused(name, mtu, allowed, reason)
     if mtu > allowed.largest:
-        raise _refused(name, allowed, allowed.largest_reason)
+        raise _refused(name, mtu, allowed, allowed.largest_reason)
     following = _following(host, link, mtu)
     if len(following) > MAX_FOLLOWING:
         raise NictopError(
@@ -121,8 +131,9 @@ def check_mtu(host: HostFacts, link: Link, mtu: int) -> None:
         )
 
 
-def _refused(name: str, allowed: MtuRange, reason: str) -> NictopError:
-    return NictopError(f"{name} supports an MTU of {allowed.text()}", f"limit: {clean(reason)}")
+def _refused(name: str, mtu: int, allowed: MtuRange, reason: str) -> NictopError:
+    why = f"nictop does not set MTU {mtu} on {name}, but {allowed.text()}"
+    return NictopError(why, f"limit: {clean(reason)}")
 
 
 def mtu_change(host: HostFacts, link: Link, mtu: int) -> tuple[Fix, tuple[Fix, ...]]:

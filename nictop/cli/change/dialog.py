@@ -32,7 +32,7 @@ from nictop.changes.job import ChangeJob
 from nictop.changes.session import ChangeSession
 from nictop.changes.wording import ending_text, event_text, plan_lines, warning_lines
 from nictop.cli import output
-from nictop.cli.change.prompts import Prompts, stdin_prompts
+from nictop.cli.change.prompts import Prompts, question_text, stdin_prompts
 from nictop.cli.signals import termination_signals
 from nictop.errors import HostUnreachable
 from nictop.model.text.terminal import clean
@@ -114,6 +114,8 @@ class ChangeDialog:
         elif isinstance(event, ChangeEnded):
             if not self._is_end_of_dry_run(event):
                 output.print_status(ending_text(self._change.progress))
+                if event.outside:
+                    output.print_status(clean(event.outside))
         else:
             output.print_status(event_text(event, time.monotonic()))
         is_kept = isinstance(event, ChangeEnded) and event.outcome == "kept"
@@ -167,7 +169,7 @@ class ChangeDialog:
     def _repeat_question(self) -> None:
         """Below the line that was printed meanwhile."""
         if self._question is not None and not self._options.yes:
-            output.print_status(f"{KEEP_QUESTION} [yes/no] {self._rollback_text()}".rstrip())
+            output.print_status(question_text(KEEP_QUESTION, self._rollback_text()))
 
     def _start(self, question: Awaitable[None]) -> None:
         self._end_question()

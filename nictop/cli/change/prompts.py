@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from nictop.cli.output import print_status
+from nictop.model.text.terminal import clean
 
-YES_ANSWERS = ("y", "yes")
-MAX_ANSWER_BYTES = 4096
+YES_ANSWERS, NO_ANSWERS = ("y", "yes"), ("n", "no", "")
+MAX_ANSWER_BYTES, MAX_SHOWN_CHARS = 4096, 20
 
 
 class Prompts:
@@ -47,12 +48,19 @@ class Prompts:
         """Ask a question; every answer but `YES_ANSWERS` is a no. `note`: what is written behind
         it."""
         self.discard()
-        print_status(f"{question} [yes/no] {note}".rstrip())
+        print_status(question_text(question, note))
         answer = await self.lines.get()
         if answer is None:
             self.lines.put_nowait(None)
             print_status("no answer: taken as no")
+        elif answer not in (*YES_ANSWERS, *NO_ANSWERS):
+            print_status(f'"{clean(answer)[:MAX_SHOWN_CHARS]}" is neither y nor n: taken as no')
         return answer in YES_ANSWERS
+
+
+def question_text(question: str, note: str = "") -> str:
+    """``Apply on vm1? [y or n, then Enter]``"""
+    return f"{question} [y or n, then Enter] {note}".rstrip()
 
 
 @asynccontextmanager

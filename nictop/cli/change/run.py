@@ -129,13 +129,19 @@ def choose(
         if isinstance(actions, Actions):
             filled = fill(actions, values)
             return SelectedFix(finding, fix, filled, values)
-        why.append(f"{clean(fix.title)}: {clean(actions.why)}")
+        why.append(f"{clean(fix.title)}: {clean(actions.why)}{_undo_text(fix)}")
         if fix.commands and fix.where == "here":
             typed_by_hand.append(SelectedFix(finding, fix, None))
     if by_hand and typed_by_hand and not values:
         return typed_by_hand[0]
     reasons = "; ".join(why) or "the finding has no fix"
     raise NictopError(f"nictop cannot apply this fix: {reasons}", "see nictop check")
+
+
+def _undo_text(fix: Fix) -> str:
+    """`` (undo: ip link set dev ens4 arp off)``: what `nictop check` prints with the fix."""
+    commands = "; ".join(clean(str(step)) for step in fix.undo)
+    return f" (undo: {commands})" if commands else ""
 
 
 def _requested_fixes(finding: Finding, number: int | None) -> Sequence[Fix]:

@@ -66,7 +66,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--exec",
         metavar="COMMAND",
         help="watch until Ctrl-C, and run COMMAND when a finding (--fail-on and above) appears, "
-        "and when it goes: without a shell, with NICTOP_EVENT, _HOST, _RULE, _SEVERITY, _SUBJECT "
+        "and when it goes: at the second of two checks in a row, 2 s apart, that agree; checks run "
+        "when the kernel tells of a change, every 5 s on new counters, and within 5 min on what it "
+        "does not tell. Without a shell, with NICTOP_EVENT, _HOST, _RULE, _SEVERITY, _SUBJECT "
         "and _TITLE in its environment and the finding as JSON on its standard input; "
         "after 60 s it is ended, and at its end what it left in its process group",
     )

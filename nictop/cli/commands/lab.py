@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_mtu,
         default=DEFAULT_MTU,
         metavar="MTU",
-        help=f"of all NICs, {MIN_MTU} to {MAX_MTU} (default: %(default)s)",
+        help=f"of all NICs, {MIN_MTU} (which IPv6 needs) to {MAX_MTU} (default: %(default)s)",
     )
     network.add_argument(
         "--fault",

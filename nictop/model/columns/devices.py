@@ -226,7 +226,7 @@ def _link_state(shown: DeviceRow) -> Value:
     why = row.link.ethtool.unreadable.get("settings")
     if why is not None and why.reason == "not_offered":
         return f"{mark} {NOT_SUPPORTED}"
-    return f"{mark} {units.UNKNOWN:>2}"
+    return f"{mark} {UNKNOWN_SPEED:>2}"
 
 
 def link_rank(link: Link) -> SortKey:
@@ -250,8 +250,9 @@ def address_rank(address: str) -> SortKey:
     return (known.version, int(known.ip), "")
 
 
-NOT_SUPPORTED = "n/a"
-"""In a cell; the facts say it in words."""
+NOT_SUPPORTED, UNKNOWN_SPEED = "n/a", "?"
+"""Of a link that is up, in a cell; the panel says it in words: ``up, speed not read yet``. A dash
+would be read as a link that is not up."""
 
 
 def _link_tone(shown: DeviceRow, value: Value) -> Tone:
@@ -370,7 +371,8 @@ def _bad(shown: DeviceRow, value: Value) -> Tone:
 
 _COLUMNS: tuple[Column[DeviceRow], ...] = (
     Column("link", "LINK", "", 6, 1, "left", _link_state, _link_tone, True, _link_rank,
-        source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET); of "
+        source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET), ? if "
+               "that is not known or not read yet, n/a if the driver reports none; of "
                "a VF: its link "
         "state (IFLA_VF_LINK_STATE)"),
     Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name),

@@ -46,6 +46,12 @@ PART_NAMES = {
 """Field of `Ethtool` → name in the list of absent parts."""
 
 
+OFFLOADS = "Offloads"
+"""Title of the section."""
+OTHER_FEATURES = "Also on"
+"""Label of the features of no offload."""
+
+
 def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]:
     ethtool = link.ethtool
     names = {field: name for field, name in PART_NAMES.items() if getattr(ethtool, field) is None}
@@ -62,7 +68,7 @@ def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]
         module = _module_facts(ethtool.module)
     return (
         *section("Queues", _queue_facts(ethtool)),
-        *section("Offloads", offloads),
+        *section(OFFLOADS, offloads),
         *section("Link parameters", _parameter_facts(ethtool)),
         *section("Module", module),
         *section("Not available", missing),
@@ -152,7 +158,7 @@ def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
     if names[False]:
         facts.append(Fact("Off", ", ".join(names[False])))
     others = other_features(features)
-    facts.append(Fact("Also on", ", ".join(others) or "none", "dim"))
+    facts.append(Fact(OTHER_FEATURES, ", ".join(others) or "none", "dim"))
     return facts
 
 

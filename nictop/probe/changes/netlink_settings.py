@@ -29,6 +29,7 @@ from nictop.probe.inventory.links.messages import (
     IFLA_BRPORT_COST,
     IFLA_BRPORT_STATE,
 )
+from nictop.probe.inventory.links.routes import IFA_CACHEINFO, IFA_CACHEINFO_STRUCT
 from nictop.probe.kernel.if_link import IFLA_INFO_DATA, IFLA_INFO_KIND, IFLA_LINKINFO, IFLA_MTU
 from nictop.probe.kernel.netlink import (
     NETLINK_GENERIC,
@@ -53,7 +54,13 @@ from nictop.probe.kernel.rtnetlink import (
 from nictop.probe.plan.current_state import read_ifindex
 from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS
 from nictop.probe.plan.grammar.operation import Operation
-from nictop.probe.plan.undo import IFA_BROADCAST, IFA_LABEL, IFA_RT_PRIORITY, default_scope
+from nictop.probe.plan.undo import (
+    IFA_BROADCAST,
+    IFA_LABEL,
+    IFA_RT_PRIORITY,
+    INFINITE_SECONDS,
+    default_scope,
+)
 
 SET_TIMEOUT = 20.0
 """Seconds; a driver that resets its device needs several."""
@@ -142,6 +149,9 @@ def link_address(operation: Operation, index: int) -> RouteMessage:
         payload += pack_text(IFA_LABEL, options["label"])
     if "metric" in options:
         payload += pack_u32(IFA_RT_PRIORITY, int(options["metric"]))
+    if "preferred_lft" in options:
+        seconds = int(options["preferred_lft"]), INFINITE_SECONDS, 0, 0
+        payload += pack_attribute(IFA_CACHEINFO, IFA_CACHEINFO_STRUCT.pack(*seconds))
     payload += pack_u32(IFA_FLAGS, sum(bit for word, bit in ADDRESS_FLAGS.items() if word in words))
     if operation.kind == "address add":
         return RTM_NEWADDR, payload, NLM_F_CREATE | NLM_F_EXCL

@@ -47,6 +47,8 @@ RESCUE_LOCK_TIMEOUT = 60.0
 """Seconds that a rescue waits for the program that the dead guard was running."""
 CHECK_SECONDS = 1.0
 """Between two readings of the values that were applied, while the decision is waited for."""
+LAST_READ_TIMEOUT = 0.5
+"""Seconds for the reading before a rollback that is not urgent."""
 VERIFY_TIMEOUT = 10.0
 """Seconds for the reading before a change is kept; NetworkManager on a slow host takes some."""
 KEEP, UNDO = b"keep", b"undo"
@@ -165,7 +167,8 @@ class Guard:
 
     def _wait_for_decision(self, plan: ChangePlan, applied: AppliedValues) -> None:
         """Wait for "keep", and report what something else changes meanwhile; raises RolledBack for
-        anything else, and at the deadline."""
+        anything else, and at the deadline. What is rolled back in time is read once more: a
+        rollback hides what was set in between."""
         deadline = time.monotonic() + self._command.keep_within
         self._pipe.report("applied", plan=plan.actions, deadline=deadline)
         watch = ValueWatch(self._pipe, applied, self._roots, deadline)
@@ -175,10 +178,14 @@ class Guard:
                 if self._poll_commands(min(deadline, watch.due) - time.monotonic()):
                     return
                 watch.advance()
+            raise RolledBack(REASON_TIMEOUT)
+        except RolledBack as rollback:
+            if rollback.reason in (REASON_TIMEOUT, REQUESTED_TEXT):
+                watch.read_last()
+            raise
         finally:
             self._set_reading(None)
             watch.close()
-        raise RolledBack(REASON_TIMEOUT)
 
     def _set_reading(self, reading: DifferenceReading | None) -> None:
         """`_poll_commands` returns when it has a result."""
@@ -252,6 +259,14 @@ class ValueWatch:
             self.due = self._deadline
             with contextlib.suppress(OSError):
                 self.reading = DifferenceReading(self._applied, self._roots, with_profiles=False)
+
+    def read_last(self) -> None:
+        """Report what differs now, if that is known soon."""
+        with contextlib.suppress(OSError):
+            if self.reading is None:
+                self.reading = DifferenceReading(self._applied, self._roots, with_profiles=False)
+            self._take(self.reading.wait(LAST_READ_TIMEOUT))
+        self.reading = None
 
     def _take(self, differences: Differences | None) -> None:
         if differences in (None, self._reported):

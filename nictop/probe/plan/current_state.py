@@ -236,7 +236,8 @@ def read_mtu(operation: Operation, _: Roots) -> State:
     wanted = int(operation.settings[0][1])
     if wanted < (link.min_mtu or 0) or (link.max_mtu and wanted > link.max_mtu):
         raise ValueError(
-            f"{operation.interface} supports an MTU of {link.min_mtu} to {link.max_mtu}"
+            f"the driver of {operation.interface} accepts an MTU of {link.min_mtu} to "
+            f"{link.max_mtu}"
         )
     return {"mtu": str(link.mtu)}
 

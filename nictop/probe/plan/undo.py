@@ -15,8 +15,10 @@ from ipaddress import IPv4Interface, IPv6Interface
 from typing import NamedTuple
 
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
-from nictop.probe.inventory.links.messages import number
+from nictop.probe.inventory.links.messages import Attributes, number
 from nictop.probe.inventory.links.routes import (
+    IFA_CACHEINFO,
+    IFA_CACHEINFO_STRUCT,
     IFA_PROTO,
     RTA_GATEWAY,
     RTPROT_KERNEL,
@@ -40,6 +42,9 @@ from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS, CPU_LIST
 from nictop.probe.plan.grammar.operation import Operation, flattened
 from nictop.probe.records import Link, Unreadable
 
+IFA_F_DEPRECATED = 0x20
+INFINITE_SECONDS = 0xFFFFFFFF
+"""INFINITY_LIFE_TIME of include/net/addrconf.h."""
 IFA_LABEL, IFA_BROADCAST, IFA_RT_PRIORITY = 3, 4, 9
 FIRST_DAEMON_PROTOCOL = 4
 """Of IFA_PROTO: below are those of the kernel, from here on those of programs such as
@@ -281,8 +286,24 @@ def address_options(payload: bytes, name: str, text: str) -> tuple[str, ...]:
         words += ["scope", str(scope)]
     if number(found, IFA_RT_PRIORITY):
         words += ["metric", str(number(found, IFA_RT_PRIORITY))]
+    preferred = preferred_seconds(found)
+    if preferred is not None:
+        words += ["preferred_lft", str(preferred)]
     flags = number(found, IFA_FLAGS) or 0
     return (*words, *(word for word, bit in ADDRESS_FLAGS.items() if flags & bit))
+
+
+def preferred_seconds(found: Attributes) -> int | None:
+    """Seconds for which an address is preferred: then it is deprecated, and may remain valid. None:
+    as long as it is valid. Of a permanent IPv4 address the kernel tells only that it is deprecated
+    (inet_fill_ifaddr, net/ipv4/devinet.c)."""
+    if (number(found, IFA_FLAGS) or 0) & IFA_F_DEPRECATED:
+        return 0
+    times = found.get(IFA_CACHEINFO, b"")
+    if len(times) < IFA_CACHEINFO_STRUCT.size:
+        return None
+    seconds: int = IFA_CACHEINFO_STRUCT.unpack_from(times)[0]
+    return None if seconds == INFINITE_SECONDS else seconds
 
 
 def default_scope(text: str) -> int:

@@ -14,6 +14,8 @@ from typing import Literal
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.devices.tree import row_of_host, row_of_link
+from nictop.model.facts.ethtool import OFFLOADS, OTHER_FEATURES
+from nictop.model.facts.ethtool_settings import offload_states
 from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import vf_text
 from nictop.model.facts.kernel_log import TITLE as KERNEL_LOG
@@ -247,13 +249,23 @@ def _nic_differences(
 
 def _sections_of(link: Link, snapshot: Snapshot) -> list[Section]:
     """Those of its panel, and what other panels show: the CPUs of its queues, and its VFs."""
+    known = link_facts(row_of_link(link, snapshot), snapshot)
     return [
-        *link_facts(row_of_link(link, snapshot), snapshot),
+        *(_each_offload(link, part) if part.title == OFFLOADS else part for part in known),
         *section("Link", [Fact("State", _state_text(link))]),
         *section("Queue CPUs", list(_queue_facts(link, snapshot))),
         *section("VFs", [_vf_fact(vf) for vf in link.virtual_functions]),
         *section("Addresses", list(_address_facts(link, snapshot))),
     ]
+
+
+def _each_offload(link: Link, known: Section) -> Section:
+    """A fact for each offload, which the panel lists by their state: one that differs would be in
+    two of its lists."""
+    states = offload_states(link.ethtool.features or ())
+    facts = [Fact(state.offload.name, state.text) for state in states]
+    facts += (fact for fact in known.facts if fact.label == OTHER_FEATURES)
+    return Section(known.title, tuple(facts))
 
 
 def _state_text(link: Link) -> str:

@@ -8,7 +8,7 @@ may contain any number: values that are not finite are not drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TypeGuard
 
@@ -61,26 +61,38 @@ class Axes:
 
 
 def run_chart(result: Result) -> Html:
-    """Goodput as an area (of a second direction as a line), the ceiling as a dashed line, the
+    """Goodput as an area (of a second direction as a line), each ceiling as a dashed line, the
     hottest CPU of each end as a line on the right axis. "" without intervals."""
     flows = [_intervals(flow) for flow in result.flows]
     intervals = [interval for flow in flows for interval in flow]
     if not intervals:
         return Html("")
     starts, ends, rates = zip(*intervals, strict=True)
-    ceiling = None if result.ceiling is None else result.ceiling.goodput
-    drawn = drawn_ceiling(ceiling, max(*rates, 1.0))
-    axes, top = Axes(min(starts), max(ends)), axis_end(max(*rates, drawn or 0.0))
+    ceilings = _ceilings(result)
+    drawn = [known for known in ceilings if drawn_ceiling(known, max(*rates, 1.0))]
+    axes, top = Axes(min(starts), max(ends)), axis_end(max(*rates, *drawn, 0.0))
     loads = drawn_loads(result, axes)
     parts = [*_rate_labels(axes, top), *time_labels(axes)]
     if loads:
         parts += share_labels(axes)
     parts += _flow_shapes(flows, axes, top)
-    if drawn is not None:
-        parts.append(_ceiling_line(drawn / top, axes))
+    parts += (_ceiling_line(ceiling / top, axes) for ceiling in drawn)
     parts += cpu_lines(loads, axes)
-    legend = [*_flow_legend(result), *_ceiling_legend(ceiling, drawn), *cpu_legend(loads)]
+    legend = [*_flow_legend(result), *_ceiling_legend(ceilings, drawn), *cpu_legend(loads)]
     return figure(parts, CHART_HEIGHT, f"{_rate_name(result)} over time", legend)
+
+
+def _ceilings(result: Result) -> dict[float, str]:
+    """Bits per second of each ceiling → its direction; "": it is that of all."""
+    if result.ceiling is None:
+        return {}
+    own = {}
+    for flow in result.flows:
+        if flow.ceiling is not None and flow.ceiling.goodput:
+            own[flow.ceiling.goodput] = f" {flow.sender} → {flow.receiver}"
+    if own or not result.ceiling.goodput:
+        return own
+    return {result.ceiling.goodput: ""}
 
 
 def drawn_ceiling(ceiling: float | None, highest: float) -> float | None:
@@ -220,11 +232,11 @@ def _flow_legend(result: Result) -> Iterator[str]:
         yield f"{shape}: {_rate_name(result)} {flow.sender} → {flow.receiver}"
 
 
-def _ceiling_legend(ceiling: float | None, drawn: float | None) -> Iterator[str]:
-    if drawn is not None:
-        yield f"dashed line: line rate {units.bits_per_second(drawn)}"
-    elif ceiling is not None:
-        yield f"line rate {units.bits_per_second(ceiling)}: above the chart"
+def _ceiling_legend(ceilings: Mapping[float, str], drawn: Sequence[float]) -> Iterator[str]:
+    """`ceilings`: bits per second → direction."""
+    for ceiling, direction in ceilings.items():
+        text = f"line rate{direction} {units.bits_per_second(ceiling)}"
+        yield f"dashed line: {text}" if ceiling in drawn else f"{text}: above the chart"
 
 
 # --------------------------------------------------------------------------------------------- bars
@@ -275,7 +287,8 @@ def bar_chart(drawing: BarChart) -> Html:
     if ceiling is not None:
         x = scale.end(ceiling)
         parts.append(element("line", x1=x, y1=2, x2=x, y2=top - 2, class_="ceiling"))
-    legend = ["bar: median; line: min to max; dots: runs", *_ceiling_legend(None, ceiling)]
+    legend_of_ceiling = _ceiling_legend({ceiling: ""}, [ceiling]) if ceiling else ()
+    legend = ["bar: median; line: min to max; dots: runs", *legend_of_ceiling]
     if scale.max_cost:
         legend.append(f"line below: {drawing.cost_title}")
     return figure(parts, top, drawing.title, legend)

@@ -201,7 +201,7 @@ def ratio_text(ratio: Ratio | None) -> str:
 
 def difference_tables(comparison: Comparison) -> Iterator[Table]:
     """In what the set-ups differ; nothing if they do not."""
-    differences = comparison.differences
+    differences = comparison.difference_texts
     if differences:
         layout = partial(_difference_lines, differences)
         yield Table(DIFFERENCE_TITLES, differences, left=3, layout=layout)

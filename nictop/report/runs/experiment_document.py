@@ -47,6 +47,7 @@ from nictop.report.runs.sentences import (
     KIND_LABELS,
     Kind,
     ResultSentence,
+    ceiling_texts,
     cost_with_unit,
     host_role_text,
     result_sentences,
@@ -168,9 +169,9 @@ def _further_cells(titles: Sequence[str], cells: Sequence[str], room: int) -> It
 def ceiling_facts(runs: Sequence[StoredRun]) -> Iterator[Fact]:
     """That of the first run which has one."""
     for run in runs:
-        ceiling = run.result.ceiling
-        if ceiling is not None:
-            yield Fact(KIND_LABELS["ceiling"], ceiling.sentence)
+        if run.result.ceiling is not None:
+            for text in ceiling_texts(run.result):
+                yield Fact(KIND_LABELS["ceiling"], text)
             return
 
 
@@ -238,9 +239,7 @@ def marked(figure: str, point: SetUpPoint) -> str:
 
 
 def common_ceiling(runs: Sequence[StoredRun]) -> float | None:
-    """The ceiling (bits per second) of all runs; None: it differs, or is unknown."""
-    ceilings = set()
-    for run in runs:
-        ceiling = run.result.ceiling
-        ceilings.add(None if ceiling is None else ceiling.goodput)
+    """The ceiling (bits per second) of all runs, for what all directions carry together; None: it
+    differs, or is unknown."""
+    ceilings = {run.result.total_ceiling for run in runs}
     return ceilings.pop() if len(ceilings) == 1 else None

@@ -38,7 +38,7 @@ class RunReport:
     goodput: float | None
     """Bits per second received, all directions together; null: not known."""
     of_ceiling: float | None
-    """Goodput / ceiling of the path, 0 to 1; null: not known."""
+    """Goodput / ceiling of the path, 0 to 1, of all directions together; null: not known."""
     ranked: bool
     """It may be compared with other runs."""
     why_not_ranked: tuple[str, ...]

@@ -102,7 +102,7 @@ def run_page_blocks(result: Result) -> tuple[Block, ...]:
 
 
 def run_titles(result: Result) -> tuple[Line, Line]:
-    about = f"{plan_text(result.plan)} · {wall_time_text(result.wall)}"
+    about = f"{plan_text(result.plan, result.transactions)} · {wall_time_text(result.wall)}"
     return Line(endpoints_text(result), "title"), Line(about, "dim")
 
 

@@ -136,12 +136,15 @@ def _text_sentences(kind: Kind, *texts: str) -> Iterator[ResultSentence]:
             yield ResultSentence(kind, clean(text))
 
 
-def plan_text(plan: RunPlan) -> str:
-    """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default."""
+def plan_text(plan: RunPlan, figures: TransactionFigures | None = None) -> str:
+    """``client → server, TCP, 4 streams, 10 s, iperf3``, and all options that are not default.
+    `figures`: see `seconds_text`."""
     if plan.is_of_one_host:
         return workload_plan_text(plan)
     options = plan_options(plan)
-    return ", ".join([*_test_texts(plan), _seconds_text(plan), *options, generator_text(plan)])
+    return ", ".join(
+        [*_test_texts(plan), seconds_text(plan, figures), *options, generator_text(plan)]
+    )
 
 
 def _test_texts(plan: RunPlan) -> tuple[str, ...]:
@@ -156,8 +159,12 @@ def _test_texts(plan: RunPlan) -> tuple[str, ...]:
     return direction, protocol, streams
 
 
-def _seconds_text(plan: RunPlan) -> str:
-    """``10 s``; ``10 s idle, 10 s loaded``"""
+def seconds_text(plan: RunPlan, figures: TransactionFigures | None = None) -> str:
+    """``10 s``; ``10 s idle, 10 s loaded``. `figures`: of such a run that has ended, of which each
+    phase has the seconds that were measured: the first ones beside a bulk flow are not."""
+    if plan.test == "loaded" and figures is not None and figures.idle is not None:
+        idle, loaded = map(units.duration, (figures.idle.seconds, figures.seconds))
+        return f"{idle} idle, {loaded} loaded"
     seconds = f"{plan.time} s" if plan.files is None else f"at most {plan.time} s"
     if plan.test == "loaded":
         return f"{seconds} idle, {seconds} loaded"
@@ -655,11 +662,25 @@ def _round_trips_of_tcp(result: Result) -> Iterator[ResultSentence]:
 
 def _limits(result: Result) -> Iterator[ResultSentence]:
     """The line rate, and what the senders counted."""
-    if result.ceiling is not None and any(flow.goodput is not None for flow in result.flows):
-        yield ResultSentence("ceiling", clean(result.ceiling.sentence))
+    if any(flow.goodput is not None for flow in result.flows):
+        for text in ceiling_texts(result):
+            yield ResultSentence("ceiling", text)
     for flow in result.flows:
         if flow.sent is not None:
             yield ResultSentence("sender", _sent_text(result, flow))
+
+
+def ceiling_texts(result: Result) -> Iterator[str]:
+    """One, or that of each direction if they differ: ``a → b: 9.41 Gb/s: 10 GbE, MTU 1500, …``"""
+    if result.ceiling is None:
+        return
+    own = [flow for flow in result.flows if flow.ceiling is not None]
+    if not own:
+        yield clean(result.ceiling.sentence)
+    for flow in own:
+        assert flow.ceiling is not None
+        direction = f"{clean(flow.sender)} → {clean(flow.receiver)}"
+        yield f"{direction}: {clean(flow.ceiling.sentence)}"
 
 
 def _goodput_text(result: Result, flow: Flow) -> str:
@@ -675,8 +696,8 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         text += f", mean of {units.duration(seconds)}"
         if result.stopped is None and not is_same_time(seconds, result.plan.time):
             text += f" (planned: {result.plan.time} s)"
-    share = result.of_ceiling
-    if share is not None and flow.goodput == highest_goodput(result):
+    share = result.share_of_ceiling(flow)
+    if share is not None:
         text += f", {units.percentage(share)} of line rate"
     received = flow.received
     if received is not None and received.packets:
@@ -729,11 +750,6 @@ def _foreign(result: Result) -> Iterator[ResultSentence]:
         cpu = f"{units.significant(foreign.cpu)} of one core used by its iperf3{REPORTED}"
     text = f"{address}: {cpu}; its host is not watched"
     yield ResultSentence("foreign", text)
-
-
-def highest_goodput(result: Result) -> float:
-    """That of the faster direction; 0: of none is known."""
-    return max(flow.goodput or 0.0 for flow in result.flows)
 
 
 def _of_requested(result: Result) -> str:

@@ -14,7 +14,7 @@ from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import UNREAD_OF_ADDRESS, address_options, link_finding
 
 LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
 """Longest prefix of a subnet with several hosts."""
@@ -177,21 +177,31 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
     notes = []
     if place.address.family == "ipv6":
         notes.append(REMOVED_FIRST_NOTE)
+    notes.append(_lost_options(place, length))
     entries = place.host.configuration.addressing(place.link)
     if entries:
         notes.append(f"Persistent: also change it in {entries[0].file}.")
     return Fix(
         "peer" if peer else "here",
         title,
-        _exchange(place, place.written, written),
+        _exchange(place, place.address.prefix_length, length),
         False,
-        _exchange(place, written, place.written),
+        _exchange(place, length, place.address.prefix_length),
         " ".join(notes),
     )
 
 
-def _exchange(place: NetworkPlace, old: str, new: str) -> tuple[Command, Command]:
-    """The commands that set another prefix length.
+def _lost_options(place: NetworkPlace, length: int) -> str:
+    """What the address with another prefix length does not have, and its undo does not restore."""
+    unread = UNREAD_OF_ADDRESS[place.address.family]
+    text = f"Neither it nor its undo has the {unread} of the address: nictop's rollback has."
+    if "mngtmpaddr" in place.address.flags and length != 64:
+        text += " Temporary addresses (mngtmpaddr) need a /64."
+    return text
+
+
+def _exchange(place: NetworkPlace, old: int, new: int) -> tuple[Command, Command]:
+    """The commands that set another prefix length; the address keeps its flags.
 
     IPv4 takes the address with both lengths, so that the link is never without it and its routes
     stay. IPv6 takes an address once, whatever its prefix length (EEXIST, "address already
@@ -199,8 +209,9 @@ def _exchange(place: NetworkPlace, old: str, new: str) -> tuple[Command, Command
     which returns; routes via a gateway stay: ipv6_del_addr(), cleanup_prefix_route(),
     rt6_remove_prefsrc()."""
     device = ("dev", place.link.name)
-    add = command("ip", "address", "add", new, *device)
-    drop = command("ip", "address", "del", old, *device)
+    options = address_options(place.address, new)
+    add = command("ip", "address", "add", f"{place.address.address}/{new}", *device, *options)
+    drop = command("ip", "address", "del", f"{place.address.address}/{old}", *device)
     if place.address.family == "ipv6":
         return drop, add
     return add, drop

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.devices.links import global_addresses
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import command, echo, print_lines
+from nictop.rules.fixes.commands import Command, command, echo, print_lines
 from nictop.rules.fixes.persistence import is_run_by_networkd
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
@@ -16,7 +16,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import owner_reason, table_route
-from nictop.rules.subjects import address_text, link_finding
+from nictop.rules.subjects import address_options, address_text, link_finding
 from nictop.rules.vf.facts import is_port_of_netvsc
 
 MAX_METRIC_GAP = 10
@@ -64,8 +64,11 @@ def _on_a_port(
     of_master = ", ".join(map(address_text, global_addresses(master, "ipv4"))) or "none"
     kind = link_driver(master) or master.kind
     drop = tuple(command("ip", "address", "del", text, "dev", link.name) for text in written)
-    again = tuple(command("ip", "address", "add", text, "dev", link.name) for text in written)
-    fixes = [Fix("here", "Remove the address from the port", drop, False, again)]
+    again = tuple(_add(link, address) for address in addresses)
+    note = ""
+    if any("permanent" not in address.flags for address in addresses):
+        note = "The undo sets no lifetime: what renews the lease (DHCP) sets it again."
+    fixes = [Fix("here", "Remove the address from the port", drop, False, again, note)]
     active = host.own_profile(link)
     if paired:
         fixes += _unmanaged_fixes(host, link, master)
@@ -87,6 +90,11 @@ def _on_a_port(
         f"The port itself cannot use it.",
         fixes=tuple(fixes),
     )
+
+
+def _add(link: Link, address: Address) -> Command:
+    options = address_options(address, address.prefix_length)
+    return command("ip", "address", "add", address_text(address), "dev", link.name, *options)
 
 
 def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:

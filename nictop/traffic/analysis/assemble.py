@@ -14,7 +14,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import TrafficTools
 from nictop.traffic.analysis.bottleneck import examined_bottleneck
-from nictop.traffic.analysis.framing import run_ceiling
+from nictop.traffic.analysis.framing import run_ceilings, with_ceilings
 from nictop.traffic.analysis.host_loads import host_loads
 from nictop.traffic.analysis.judgement import is_above_ceiling
 from nictop.traffic.analysis.loaded import delay_text, loaded_figures
@@ -89,7 +89,8 @@ def result_of(log: RunLog) -> Result:
     plan, axis = log.plan, axis_start(log)
     snapshots = {name: host.snapshot for name, host in log.hosts.items()}
     read_flow = _flow if log.stopped is None else _stopped_flow
-    flows = tuple(read_flow(log, side, axis) for side in plan.sending)
+    ceilings = run_ceilings(plan, snapshots)
+    flows = with_ceilings([read_flow(log, side, axis) for side in plan.sending], ceilings)
     transactions = _transactions(log, axis)
     has_transactions = transactions is not None
     loads = host_loads(log, flows, axis)
@@ -104,7 +105,7 @@ def result_of(log: RunLog) -> Result:
         flows=flows,
         hosts=loads,
         sockets=_socket_figures(log, axis),
-        ceiling=run_ceiling(plan, snapshots) if plan.has_bulk else None,
+        ceiling=ceilings[0] if ceilings else None,
         proof=proof_of_run(log, flows, transactions) if axis is not None else None,
         failure=log.failure or no_measured_interval(log.stopped, flows, measured=has_transactions),
         stopped=log.stopped,

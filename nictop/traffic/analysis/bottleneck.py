@@ -76,7 +76,7 @@ def _judgement(result: Result, flow: Flow, nics: Mapping[str, NicSetup]) -> Judg
             qdisc_limits.qdiscs(result, flow, nics),
             _bitrate(result, flow),
             qdisc_limits.instance_limits(result, flow, nics),
-            _ceiling(result),
+            _ceiling(result, flow),
             _ports(result, flow),
             cpu_limits.steal(result, flow),
             cpu_limits.throttled(result, flow),
@@ -144,21 +144,25 @@ def _bitrate(result: Result, flow: Flow) -> Judgement:
     return Judgement.of_excluded("requested rate", f" ({rate})")
 
 
-def _ceiling(result: Result) -> Judgement:
-    share, ceiling = result.of_ceiling, result.ceiling
+def _ceiling(result: Result, flow: Flow) -> Judgement:
+    """Of the direction of the flow, which is named if the other one has a different ceiling."""
+    share, ceiling = result.share_of_ceiling(flow), result.ceiling_of(flow)
     if share is None or ceiling is None:
         return Judgement()
+    limit = "line rate"
+    if flow.ceiling is not None:
+        limit = f"line rate from {clean(flow.sender)} to {clean(flow.receiver)}"
     if is_above_ceiling(result):
-        return Judgement.of_excluded("line rate", " (exceeded)")
+        return Judgement.of_excluded(limit, " (exceeded)")
     if share < AT_CEILING_SHARE:
-        return Judgement.of_excluded("line rate", f" ({units.percentage(share)} of it)")
-    return Judgement.of_cause("line rate", f": {units.percentage(share)} of {ceiling.sentence}")
+        return Judgement.of_excluded(limit, f" ({units.percentage(share)} of it)")
+    return Judgement.of_cause(limit, f": {units.percentage(share)} of {ceiling.sentence}")
 
 
 def _ports(result: Result, flow: Flow) -> Judgement:
     """The line rate of ports that functions share: the NIC counts at the port what all of them
     carry."""
-    is_alone = (result.of_ceiling or 0.0) >= AT_CEILING_SHARE
+    is_alone = (result.share_of_ceiling(flow) or 0.0) >= AT_CEILING_SHARE
     if is_alone:
         return Judgement()
     return combined(_port(port, flow) for port in result.ports)

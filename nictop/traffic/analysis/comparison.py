@@ -10,7 +10,7 @@ of the measured ones).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import mean, median, stdev
 from typing import Literal
 
@@ -46,6 +46,24 @@ MUST_AGREE = (
     "files", "request rate", "test", "command", "value",
 )  # fmt: skip
 """Facts of a run that must not differ, as they would be compared instead of the set-up."""
+
+FACT_NAMES = {"time": "duration of the test", "length": "block size"}
+"""Facts whose name says little beside other figures."""
+MAX_FACT_DIGITS = 18
+
+
+def _bytes_text(value: int) -> str:
+    return f"{value} B"
+
+
+FACT_UNITS: dict[str, Callable[[int], str]] = {
+    "time": lambda value: f"{value} s",
+    "bitrate": units.bits_per_second,
+    "request rate": lambda value: f"{value}/s",
+    "affinity": lambda value: f"CPU {value}",
+    **dict.fromkeys(("length", "mss", "window", "request size", "response size"), _bytes_text),
+}
+"""Fact, without its side → text of a value with its unit."""
 
 _STUDENT = (
     12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
@@ -155,6 +173,14 @@ class Comparison:
     """What the figures of A and of B lack: ``path not verified``; "": nothing."""
 
     @property
+    def difference_texts(self) -> tuple[tuple[str, str, str], ...]:
+        """`differences` for the user: what differs by its name, values with their unit."""
+        return tuple(
+            (fact_name(what), *fact_texts(what, of_a, of_b))
+            for what, of_a, of_b in self.differences
+        )
+
+    @property
     def known_text(self) -> str:
         """``A 5.00 Gb/s ▲ path not verified, B 8.00 Gb/s: B/A 1.60``, also without a verdict; "":
         nothing is known."""
@@ -227,7 +253,29 @@ def _differing_refusals(
     """Facts that must agree and do not. `compared`: those that may differ."""
     for what, of_a, of_b in differences:
         if what in MUST_AGREE and what not in compared:
-            yield f"{what} differs: {clean(of_a)} and {clean(of_b)}"
+            text_a, text_b = fact_texts(what, of_a, of_b)
+            yield f"{fact_name(what)} differs: {text_a} and {text_b}"
+
+
+def fact_name(what: str) -> str:
+    return FACT_NAMES.get(what, what)
+
+
+def fact_texts(what: str, of_a: str, of_b: str) -> tuple[str, str]:
+    """Values of a fact of two set-ups with their unit; numbers that are alike in three digits as
+    they are."""
+    as_text = FACT_UNITS.get(what.removeprefix("client ").removeprefix("server "))
+    texts = [_with_unit(value, as_text) for value in (of_a, of_b)]
+    if texts[0] == texts[1]:
+        return clean(of_a), clean(of_b)
+    return texts[0], texts[1]
+
+
+def _with_unit(value: str, as_text: Callable[[int], str] | None) -> str:
+    is_number = len(value) <= MAX_FACT_DIGITS and value.isascii() and value.isdecimal()
+    if as_text is None or not is_number:
+        return clean(value)
+    return as_text(int(value))
 
 
 def _unequal_refusals(
@@ -398,7 +446,16 @@ def medians_text(figure: ComparedFigure, caveats: tuple[str, str] = ("", "")) ->
     if len(a.values) > 1 or len(b.values) > 1:
         each += " (medians)"
     ratio = b.median / a.median
-    return f"{each}: B/A {ratio:.2f} ({percent_text(ratio)})"
+    return f"{each}: B/A {ratio:.2f} ({percent_text(ratio)}{_beside_spread(a, b)})"
+
+
+def _beside_spread(a: Spread, b: Spread) -> str:
+    """Whether a difference is more than what runs of one set-up differ by; "": one run each does
+    not show it."""
+    if len(a.values) < 2 or len(b.values) < 2:
+        return ""
+    is_apart = a.highest < b.lowest or b.highest < a.lowest
+    return f", {'more than' if is_apart else 'within'} the spread of the runs"
 
 
 def pair_ratio(a: Sequence[float], b: Sequence[float]) -> Ratio | None:

@@ -17,6 +17,7 @@ from nictop.model.devices.ceiling import (
     payload_and_wire,
     transmit_rates,
 )
+from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import replace
@@ -29,11 +30,33 @@ UNCOUNTED_FRAME_BYTES = 24
 DEFAULT_MTU = 1500
 
 
-def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
-    """Limit of the wire between the chosen NICs; known before the run."""
+def run_ceilings(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> tuple[Ceiling, ...]:
+    """Limit of the wire between the chosen NICs for each of the flows: what limits only what an end
+    sends does not limit what it receives. Known before the run; () of a run without bulk flows."""
+    if not plan.has_bulk:
+        return ()
     framing = run_framing(plan, snapshots)
     found = pairs(snapshots.values())
     rates = transmit_rates(snapshots.values(), found)
+    return tuple(_flow_ceiling(plan, snapshots, framing, rates, host) for host in plan.senders)
+
+
+def with_ceilings(flows: Sequence[Flow], ceilings: Sequence[Ceiling]) -> tuple[Flow, ...]:
+    """Each with its own, if they differ."""
+    if len({ceiling.sentence for ceiling in ceilings}) < 2:
+        return tuple(flows)
+    return tuple(
+        replace(flow, ceiling=ceiling) for flow, ceiling in zip(flows, ceilings, strict=True)
+    )
+
+
+def _flow_ceiling(
+    plan: RunPlan,
+    snapshots: Mapping[str, Snapshot],
+    framing: Framing,
+    rates: Mapping[End, int],
+    sender: str,
+) -> Ceiling:
     limits: list[Limit] = []
     unknown: list[str] = []
     for endpoint in plan.watched_ends:
@@ -41,9 +64,7 @@ def run_ceiling(plan: RunPlan, snapshots: Mapping[str, Snapshot]) -> Ceiling:
         if snapshot is None or endpoint.ifindex is None:
             unknown.append(f"no NIC selected on {endpoint.host}")
             continue
-        known, why = end_limits(
-            snapshot, endpoint.ifindex, rates, sends=endpoint.host in plan.senders
-        )
+        known, why = end_limits(snapshot, endpoint.ifindex, rates, sends=endpoint.host == sender)
         limits += known
         if why:
             unknown.append(why)

@@ -130,13 +130,11 @@ def limit_rows(found: Judgement) -> tuple[ExaminedLimit, ...]:
 
 def is_above_ceiling(result: Result) -> bool:
     """More arrived than the wire can carry, even if the receiver read some of it late."""
-    share = result.of_ceiling
-    if share is None:
-        return False
+    shares = [result.share_of_ceiling(flow) or 0.0 for flow in result.flows]
     received = [flow.received for flow in result.flows if flow.received is not None]
     seconds = [total.seconds for total in received if total.seconds]
     read_late = LATE_READ_SECONDS / min(seconds) if seconds else 0.0
-    return share > ABOVE_CEILING_SHARE + read_late
+    return max(shares, default=0.0) > ABOVE_CEILING_SHARE + read_late
 
 
 def load_of(result: Result, host: str) -> HostLoad | None:

@@ -171,7 +171,7 @@ def _window_limit(
     setup = setups.get(flow.receiver)
     if setup is None:
         return ""
-    return _buffer_setting(result, figures, setup, "rmem", figures.send_window)
+    return _buffer_setting(result, flow, figures, setup, name="rmem", used=figures.send_window)
 
 
 def _buffer_limit(
@@ -182,11 +182,17 @@ def _buffer_limit(
     if setup is None or not figures.rtt:
         return ""
     in_flight = _bytes_per_round_trip(flow.goodput_or_zero, figures.rtt)
-    return _buffer_setting(result, figures, setup, "wmem", in_flight)
+    return _buffer_setting(result, flow, figures, setup, name="wmem", used=in_flight)
 
 
 def _buffer_setting(
-    result: Result, figures: SocketFigures, setup: NicSetup, name: str, used: float | None
+    result: Result,
+    flow: Flow,
+    figures: SocketFigures,
+    setup: NicSetup,
+    *,
+    name: str,
+    used: float | None,
 ) -> str:
     """The setting of a host that limits the socket buffers of the run (`name`: rmem, wmem), with
     the size that the ceiling needs at this rtt (the bandwidth-delay product), and the command.
@@ -206,7 +212,8 @@ def _buffer_setting(
     if used / streams < FULL_BUFFER_SHARE * most:
         return ""
     reached = f"; net.ipv4.tcp_{name} of {clean(setup.host)} allows {units.bytes_(most)}"
-    ceiling = result.ceiling.goodput if result.ceiling is not None else None
+    known = result.ceiling_of(flow)
+    ceiling = known.goodput if known is not None else None
     command = f"sysctl -w net.ipv4.tcp_{name}="
     if not ceiling:
         return f'{reached}; larger: {command}"{least} {default} {LARGER_BUFFER_FACTOR * most}"'

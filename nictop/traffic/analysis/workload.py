@@ -91,6 +91,8 @@ MAX_LOSS_LIMITS = 3
 """Counters of lost packets that are named."""
 MIN_NAMED_SHARE = 0.1
 """Threads that are named beside a full CPU, and the share of a core from which on."""
+MAX_IDLE_SHARE, MAX_IDLE_BYTES_PER_SECOND = 0.05, 10_000
+"""Of a core, and of all NICs of the host: what a command that only waits does not exceed."""
 AT_LINE_SHARE = 0.9
 """Of the speed of a NIC, from which on it may limit a workload: its counters have no preamble and
 gap, which are up to 24 of 84 bytes of a frame, but 24 of 1538 of a full one."""
@@ -115,7 +117,10 @@ def one_host_result(log: RunLog) -> Result:
         workload=figures,
     )
     limits = tuple(_limits(result, snapshots)) if result.failure is None else ()
-    result = replace(result, bottleneck=_bottleneck(limits), limits=limits)
+    idle = _idle_text(result)
+    if idle:
+        limits = ()
+    result = replace(result, bottleneck=idle or _bottleneck(limits), limits=limits)
     login = _login_ifindex(snapshots[end.host]) if figures is not None else None
     return replace(result, notes=(*log.notes, *_notes(result, login)))
 
@@ -564,6 +569,30 @@ def _line_limits(result: Result, snapshots: Mapping[str, Snapshot]) -> Iterator[
     verdict: LimitVerdict = "possible" if share >= AT_LINE_SHARE else "excluded"
     value = f"{units.percentage(share)} of {lowest.words}"
     yield ExaminedLimit(f"speed of {clean(link.name)}", value, verdict)
+
+
+def _idle_text(result: Result) -> str:
+    """That the command did nothing that a CPU or a NIC could hold back, as ``sleep`` does: ``no
+    work …: the command used 2.10 ms of CPU time in 2.00 s, and all NICs carried 1.20 KiB``; "": it
+    did, or that is not known."""
+    figures = result.workload
+    if figures is None or result.failure is not None or result.plan.test != "workload":
+        return ""
+    if figures.user_seconds is None or figures.system_seconds is None or not figures.nics:
+        return ""
+    counts = [(nic.received_bytes, nic.sent_bytes) for nic in figures.nics]
+    if any(None in count for count in counts):
+        return ""
+    used = figures.user_seconds + figures.system_seconds
+    carried = sum(nic.bytes for nic in figures.nics)
+    has_used = used > MAX_IDLE_SHARE * figures.seconds
+    if has_used or carried > MAX_IDLE_BYTES_PER_SECOND * figures.seconds:
+        return ""
+    took = f"{units.duration(used)} of CPU time in {units.duration(figures.seconds)}"
+    return (
+        f"no work is seen that CPUs or NICs could limit: the command used {took}, and all NICs "
+        f"carried {units.bytes_(carried)}"
+    )
 
 
 def _cpu_limits(result: Result) -> Iterator[ExaminedLimit]:

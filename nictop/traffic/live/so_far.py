@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
 from nictop.traffic.analysis.assemble import incidents_so_far
-from nictop.traffic.analysis.framing import run_ceiling
+from nictop.traffic.analysis.framing import run_ceilings, with_ceilings
 from nictop.traffic.analysis.host_loads import host_roles
 from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.analysis.setup_facts import nic_names
@@ -73,7 +73,7 @@ class ResultSoFar:
             if name in log.hosts:
                 ifindex = endpoint.ifindex if endpoint is not None else None
                 self._hosts[name] = HostSoFar(log.hosts[name], role, ifindex)
-        self._ceiling: Ceiling | None = None
+        self._ceilings: tuple[Ceiling, ...] | None = None
 
     @property
     def axis(self) -> float | None:
@@ -102,14 +102,15 @@ class ResultSoFar:
         if axis is not None:
             self._read_since(axis)
         snapshots = {name: host.snapshot for name, host in log.hosts.items()}
-        if self._ceiling is None and log.plan.has_bulk:
-            self._ceiling = run_ceiling(log.plan, snapshots)
+        if self._ceilings is None:
+            self._ceilings = run_ceilings(log.plan, snapshots)
+        flows = with_ceilings([flow.flow() for flow in self._flows], self._ceilings)
         return Result(
             log.plan,
             log.wall,
-            flows=tuple(flow.flow() for flow in self._flows),
+            flows=flows,
             hosts=tuple(host.load() for host in self._hosts.values()),
-            ceiling=self._ceiling,
+            ceiling=self._ceilings[0] if self._ceilings else None,
             facts=nic_names(log.plan, snapshots),
             transactions=self._transactions.figures(),
         )

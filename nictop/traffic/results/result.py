@@ -99,6 +99,8 @@ class Flow:
     """Segments, in the measured seconds."""
     sent_points: tuple[IntervalPoint, ...] = ()
     """Reported by the sender, with retransmits, rtt and window of its sockets."""
+    ceiling: Ceiling | None = None
+    """Of this direction, if that of the other one differs; None: it is `Result.ceiling`."""
 
     @property
     def reports_of_sender(self) -> tuple[IntervalPoint, ...]:
@@ -187,6 +189,7 @@ class Result:
     sockets: tuple[SocketFigures, ...] = ()
     """Of each sender."""
     ceiling: Ceiling | None = None
+    """Of each direction; if theirs differ (`Flow.ceiling`), that of the first."""
     proof: PathProof | None = None
     failure: Failure | None = None
     """Why it did not end normally."""
@@ -293,13 +296,35 @@ class Result:
             return True
         return load is not None and load >= REACHED_SHARE * requested
 
+    def ceiling_of(self, flow: Flow) -> Ceiling | None:
+        return flow.ceiling if flow.ceiling is not None else self.ceiling
+
+    def share_of_ceiling(self, flow: Flow) -> float | None:
+        """Share of 1 of its own ceiling that a direction reached; None: not known."""
+        ceiling = self.ceiling_of(flow)
+        if flow.goodput is None or ceiling is None or not ceiling.goodput:
+            return None
+        return flow.goodput / ceiling.goodput
+
+    @property
+    def total_ceiling(self) -> float | None:
+        """Of all directions together, as `goodput`: a link carries both at once. Bits per second;
+        None: that of one is not known."""
+        total = 0.0
+        for flow in self.flows:
+            ceiling = self.ceiling_of(flow)
+            if ceiling is None or not ceiling.goodput:
+                return None
+            total += ceiling.goodput
+        return total or None
+
     @property
     def of_ceiling(self) -> float | None:
-        """Share of 1 of the ceiling that the faster direction reached."""
-        known = [flow.goodput for flow in self.flows if flow.goodput is not None]
-        if not known or self.ceiling is None or not self.ceiling.goodput:
+        """`goodput` as a share of 1 of `total_ceiling`."""
+        goodput, ceiling = self.goodput, self.total_ceiling
+        if goodput is None or ceiling is None:
             return None
-        return max(known) / self.ceiling.goodput
+        return goodput / ceiling
 
     @property
     def went_elsewhere(self) -> bool:

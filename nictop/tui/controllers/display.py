@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.snapshot import Snapshot
     from nictop.rules import Diagnosis
+    from nictop.rules.recent import RecentFindings
     from nictop.tui.controllers.diagnosis import DiagnosisScheduler
     from nictop.tui.controllers.hosts import WatchedHosts
 
@@ -21,6 +22,8 @@ class Display:
     def __init__(self, hosts: WatchedHosts, diagnosis: DiagnosisScheduler) -> None:
         self._hosts, self._scheduler = hosts, diagnosis
         self.paused = False
+        self.recent: RecentFindings | None = None
+        """The findings that are listed; None: no screen has a list yet."""
         self.changed = Signal()
         """`paused` is another one."""
         self._snapshots: dict[str, Snapshot] = {}

@@ -40,7 +40,6 @@ from nictop.tui.widgets.status.tab_line import TabLine
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column, RowOrder
-    from nictop.rules import Diagnosis
     from nictop.tui.controllers.look_back import PresentTimeline
     from nictop.tui.filter_help import FilterRows
 
@@ -72,8 +71,8 @@ class FramedScreen(NictopScreen, Screen[None]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._findings_shown: tuple[Diagnosis | None, str, bool, bool, tuple[str, ...], bool] | None
-        self._findings_shown = None
+        self._findings_shown: tuple[object, ...] | None = None
+        """What the line of the worst finding was drawn of."""
         self._pause_action = ""
         """The one that the footer shows."""
         self._before_timeline: Widget | None = None
@@ -256,7 +255,11 @@ class FramedScreen(NictopScreen, Screen[None]):
             several, unread = nictop.hosts.several, nictop.hosts.unread(diagnosis)
             notice = session.notice(nictop.drawn_at(), nictop.hosts.interval, named=several)
             was_checked = nictop.diagnosis.has_run
-            content = (diagnosis, notice, session.has_failed, several, unread, was_checked)
+            recent = nictop.display.recent
+            without_nic = 0 if recent is None else recent.without_nic(nictop.hosts.by_name)
+            content = (
+                diagnosis, notice, session.has_failed, several, unread, was_checked, without_nic,
+            )  # fmt: skip
             if content != self._findings_shown:
                 self._findings_shown = content
                 line.show(
@@ -266,6 +269,7 @@ class FramedScreen(NictopScreen, Screen[None]):
                     several_hosts=several,
                     unread=unread,
                     was_checked=was_checked,
+                    without_nic=without_nic,
                 )
 
     # ----------------------------------------------------------------------------------------- keys

@@ -42,7 +42,7 @@ async def test_the_question_names_the_time_of_day_of_the_rollback(
     asked._question = asyncio.ensure_future(asyncio.sleep(0))
     asked._ask(RuleVerdict(True, ""), people)
     said = capsys.readouterr().err
-    assert said.count(f"Keep this change? [yes/no]{note}\n") == 2, (
+    assert said.count(f"Keep this change? [y or n, then Enter]{note}\n") == 2, (
         "when it is asked, and after what was found since"
     )
     assert "s left" not in said

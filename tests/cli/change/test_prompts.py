@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from types import SimpleNamespace
 
@@ -38,3 +39,24 @@ async def test_an_invalid_answer_is_a_no(typed: bytes, monkeypatch: pytest.Monke
         assert people.lines.get_nowait() is None
     finally:
         os.close(reading)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_yes", "said"),
+    [
+        ("y", True, ""),
+        ("yes", True, ""),
+        ("n", False, ""),
+        ("", False, ""),
+        ("ok", False, '"ok" is neither y nor n: taken as no\n'),
+    ],
+)
+async def test_how_to_answer_is_in_the_question(
+    answer: str, is_yes: bool, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    people = Prompts()
+    asked = asyncio.ensure_future(people.confirm("Apply on vm1?"))
+    await asyncio.sleep(0)  # what was typed before is dropped
+    people.lines.put_nowait(answer)
+    assert await asked is is_yes
+    assert capsys.readouterr().err == f"Apply on vm1? [y or n, then Enter]\n{said}"

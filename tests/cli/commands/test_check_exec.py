@@ -54,7 +54,8 @@ class EndingSource(ScriptedSource):
 def source(monkeypatch: pytest.MonkeyPatch) -> EndingSource:
     source = EndingSource("vm1")
     monkeypatch.setattr(check_follow, "connect_host", lambda *_: source)
-    monkeypatch.setattr(check_follow, "PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(check_follow, "MIN_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr(check_follow, "MAX_PAUSE_SECONDS", 0.02)
     return source
 
 
@@ -124,6 +125,34 @@ async def test_the_command_gets_each_finding(
         assert line["input"]["finding"]["rule"] == line["variables"]["NICTOP_RULE"] == told.rule
         assert line["variables"]["NICTOP_SUBJECT"] == told.subject
         assert line["variables"]["NICTOP_HOST"] == "vm1"
+
+
+async def test_a_new_inventory_is_judged_at_once(
+    source: EndingSource, script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not after the pause between two diagnoses, nor after two of these: the second diagnosis
+    follows soon if it decides something."""
+    monkeypatch.setattr(check_follow, "MAX_PAUSE_SECONDS", 10 * TEST_TIMEOUT)
+    written = tmp_path / "written"
+    command = shlex.join([sys.executable, str(script), str(written)])
+    assert await follow(source, options_of(command), lambda: bool(lines_in(written))) == 0
+
+
+async def test_the_end_is_not_lost_when_a_new_inventory_is_received_with_it(
+    source: EndingSource, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before Python 3.12 asyncio.wait_for loses such a cancellation: Ctrl-C would end nothing."""
+    monkeypatch.setattr(check_follow, "MIN_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(check_follow, "MAX_PAUSE_SECONDS", TEST_TIMEOUT)
+    follower = check_follow._Follower(options_of("true"), ["true"])
+    waiting = asyncio.ensure_future(follower._wait_for_next())
+    for _ in range(5):
+        await asyncio.sleep(0)
+    follower._is_renewed.set()
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
 
 
 async def test_and_is_told_when_they_go(source: EndingSource, script: Path, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_the_most_important_stay() -> None:
         ("link:4", "ip", "192.0.2.7/24"),
         ("link:4", "mtu", "1500"),
         ("link:4", "mac", "52:54:00:82:57:01"),
-        ("link:3", "link", "↑  –"),
+        ("link:3", "link", "↑  ?"),
         ("link:3", "driver", "virtio_net"),
         ("link:11", "master", "br0"),
         ("link:11", "driver", "veth"),
@@ -225,7 +225,7 @@ def test_the_link_column_tells_unknown_from_not_supported_and_down() -> None:
         link = make_link(4, "x", bus="pci", **fields)
         return cell(snapshot_of(HELLO, inventory(links=(link,))), "link:4", "link")[0]
 
-    assert shown() == "↑  –"
+    assert shown() == "↑  ?"
     assert shown(ethtool=Ethtool(unreadable={"settings": Unreadable("not_offered")})) == "↑ n/a"
     assert shown(flags=DOWN, operstate="down") == "○ down"
     assert shown(carrier=False) == "▽"
@@ -278,7 +278,7 @@ def test_what_an_event_may_have_changed_has_a_mark_until_it_is_read() -> None:
     assert cell(before, "link:2", "ip") == ("192.0.2.9/24", "normal")
     assert cell(came, "link:2", "ip") == ("? 192.0.2.9/24", "dim")
     assert cell(before, "link:2", "link")[0] == "↑ 10G"
-    assert cell(came, "link:2", "link")[0] == "↑  –", "the speed may be another one"
+    assert cell(came, "link:2", "link")[0] == "↑  ?", "the speed may be another one"
     assert cell(came, "link:2", "driver")[0] == "igb", "it stays with its netdev"
     assert cell(came, "link:3", "ip")[0] == "192.0.2.9/24"
     of_manager = advance(before, Line(outdated=Outdated(5.0, "NetworkManager")))

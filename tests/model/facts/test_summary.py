@@ -13,6 +13,7 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.facts.sections import SUMMARY, Fact
 from nictop.model.facts.summary import errors_fact, summary_line, summary_section
 from nictop.model.snapshot import BEFORE_CHANGE, Snapshot, advance
+from nictop.model.text.words import LINK_UP, state_mark
 from nictop.probe.records import (
     Address,
     Channels,
@@ -216,6 +217,8 @@ def test_settings_that_are_not_read_yet_are_not_unknown(name: str) -> None:
         function = next((one for one in host.pci if one.address == link.pci_address), None)
         chain = [text for _, text in nic_steps(link, function, host).values()]
         assert "driver unknown" not in chain and "virtio-pci" not in chain
+        if link.bus is not None and state_mark(link) == LINK_UP:
+            assert "up, speed not read yet" in chain, "beside a cell that has no speed"
     assert any("Queues not read yet" in text for text in texts)
 
 

@@ -671,6 +671,19 @@ def test_a_change_that_holds_is_verified_when_it_is_kept(host: Namespace) -> Non
         assert (kept.differences, kept.unverified) == ((), "")
 
 
+def test_what_was_changed_right_before_a_rollback_is_reported(host: Namespace) -> None:
+    """The readings are a second apart, and the rollback hides what was set in between."""
+    before = read_state(host)
+    with change_client(host) as change:
+        change.apply(MTU)
+        change.wait_for("applied")
+        host.run(["ip", "link", "set", "dev", LINK, "mtu", "1450"])
+        change.request("undo")
+        assert change.wait_for("checked").differences == (f"{LINK}: mtu 1450 instead of mtu 9000",)
+        change.wait_for("undone")
+    assert read_state(host) == before
+
+
 def test_a_link_that_is_gone_is_a_difference(host: Namespace) -> None:
     with change_client(host) as change:
         change.apply(MTU)

@@ -113,6 +113,8 @@ ADDRESS_LINES = (
     "10.9.0.1/24 scope host",
     "127.0.0.9/8",
     "2001:db8::9/64 nodad noprefixroute metric 700",
+    "2001:db8::9/64 nodad home mngtmpaddr preferred_lft 0",
+    "10.9.0.1/24 preferred_lft 0 noprefixroute",
 )
 
 
@@ -182,6 +184,10 @@ def test_options_of_an_address_are_those_of_an_undo(options: str) -> None:
         parse_action([*words, "metric", "5"])
     with pytest.raises(ValueError, match="only an address and dev NAME"):
         parse_action([*words[:2], "del", *words[3:], "metric", "5"], undoing=True)
+    with pytest.raises(ValueError, match="only an address and dev NAME"):
+        parse_action([*words[:2], "del", *words[3:], "nodad"])
+    kept = parse_action([*words, "preferred_lft", "0", "noprefixroute"])
+    assert kept.words == (*words, "preferred_lft", "0", "noprefixroute")
 
 
 @pytest.mark.parametrize("kind", REAL)

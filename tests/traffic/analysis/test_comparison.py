@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from nictop.traffic.analysis.comparison import (
     alternating_order,
     compare,
+    fact_texts,
     pair_ratio,
     spread,
 )
@@ -150,6 +151,23 @@ def test_of_single_runs_the_difference_is_told_and_then_why_they_are_not_ranked(
     )
 
 
+def test_what_differs_has_its_name_and_its_unit() -> None:
+    """``time: 2 → 3`` says neither what it is the time of, nor in what."""
+    short, long = FACTS | {"time": "2", "bitrate": "default"}, FACTS | {"time": "3"}
+    found = compare(runs(5.0, facts=short), runs(8.0, facts=long | {"bitrate": "10000000"}))
+    assert found.difference_texts == (
+        ("duration of the test", "2 s", "3 s"),
+        ("bitrate", "default", "10.0 Mb/s"),
+    )
+    assert "duration of the test differs: 2 s and 3 s" in found.refusals
+    close = fact_texts("bitrate", "10000000", "10000001")
+    assert close == ("10000000", "10000001"), "three digits are alike"
+
+
+def test_a_difference_within_the_spread_of_the_runs_is_called_that() -> None:
+    assert "(+6 %, within the spread of the runs)" in compare(runs(5, 6), runs(5.5, 6.2)).known_text
+
+
 def test_steal_of_an_observer_is_ignored() -> None:
     hosts = (load("a"), load("b", "server"), load("hypervisor", "observer", steal=3.0))
     assert compare(runs(5.0, 5.1, 4.9), runs(9.0, 9.1, 9.0, hosts=hosts)).verdict == "better"
@@ -159,7 +177,8 @@ def test_too_few_and_unpaired_runs_have_no_verdict() -> None:
     two = compare(runs(5.0, 5.1), runs(9.0, 9.1))
     assert two.refusals == ("A has 2 runs, B has 2 runs, 3 needed: repeat with --repeat 5",)
     assert two.sentence.startswith(
-        "A 5.05 Gb/s, B 9.05 Gb/s (medians): B/A 1.79 (+79 %). Not ranked: A has 2 runs,"
+        "A 5.05 Gb/s, B 9.05 Gb/s (medians): B/A 1.79 (+79 %, more than the spread of the runs). "
+        "Not ranked: A has 2 runs,"
     )
     assert (
         "unequal number of runs: 3 of A, 4 of B"

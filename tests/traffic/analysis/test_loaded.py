@@ -10,10 +10,12 @@ import pytest
 
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.probe.traffic.builtin.latency_buckets import bucket_of
+from nictop.report.render.text import text_of
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.json import run_report, traffic_schema
 from nictop.report.runs.markdown import run_markdown
 from nictop.report.runs.points import column_titles, point_cells, set_up_points
+from nictop.report.runs.run_document import run_titles
 from nictop.report.runs.sentences import plan_text, result_sentences
 from nictop.report.runs.text import experiment_text, run_text
 from nictop.traffic.analysis.comparison import compare, compare_stored_runs
@@ -337,7 +339,7 @@ def test_text_markdown_and_json() -> None:
     assert (
         "\nunder load   p50 310 µs idle, " in text
         and "requests over TCP" in text
-        and "10 s idle, 10 s loaded" in text
+        and "10.0 s idle, 10.0 s loaded" in " ".join(text.split())
     )
     assert "per Gb/s" in text and "per transaction" not in text
     assert "**under load**" in run_markdown(made)
@@ -358,6 +360,16 @@ def test_text_markdown_and_json() -> None:
         "10 s loaded, "
         "64 B, 500 requests/s, iperf3"
     )
+
+
+def test_the_seconds_of_a_result_are_those_that_were_measured() -> None:
+    """The first ones beside the bulk flow are in no figure: 3 s are planned, and 2.40 s counted."""
+    made = loaded()
+    assert made.transactions is not None and made.transactions.idle is not None
+    made = replace(made, transactions=replace(made.transactions, seconds=2.4))
+    text = text_of(run_titles(made), 200)
+    assert "2.40 s loaded" in text and "10 s" not in text.replace("10.0 s idle", "")
+    assert " in 2.40 s" in sentences(made)["loaded"]
 
 
 def test_lines_on_the_command_line() -> None:
@@ -447,7 +459,7 @@ def test_loaded_runs_are_compared_by_their_loaded_latency_and_goodput() -> None:
 def test_another_request_rate_is_not_comparable() -> None:
     slow = [loaded(facts={**FACTS, "request rate": "200"})] * 3
     fast = [loaded(facts={**FACTS, "request rate": "1000"})] * 3
-    assert "request rate differs: 200 and 1000" in compare(slow, fast).refusals
+    assert "request rate differs: 200/s and 1000/s" in compare(slow, fast).refusals
 
 
 def test_plan_of_another_test_is_refused() -> None:

@@ -313,7 +313,7 @@ def test_different_tests_are_not_compared() -> None:
     found = compare([rr()] * 3, [result()] * 3)
     assert found.verdict == "refused" and "different tests: rr, bulk" in found.refusals
     sizes = compare([rr()] * 3, [rr(facts={**FACTS_RR, "request size": "1"})] * 3)
-    assert "request size differs: 64 and 1" in sizes.refusals
+    assert "request size differs: 64 B and 1 B" in sizes.refusals
     assert compare(
         [rr()] * 3, [rr(facts={**FACTS_RR, "request size": "1"})] * 3, compared=("request size",)
     ).ratio

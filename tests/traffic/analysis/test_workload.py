@@ -14,6 +14,7 @@ from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.comparison import compare
 from nictop.traffic.analysis.workload import (
     _cpu_limits,
+    _idle_text,
     _limits,
     _login_ifindex,
     _notes,
@@ -88,6 +89,23 @@ def test_a_process_of_several_threads_is_named_once_among_the_limits() -> None:
         "CPU 1 100 % busy, softirq 5.0 %; most CPU time: fio (pid 77, of the command) 100 % of a "
         "core in 2 threads, sh (pid 80) 50 % of a core"
     ]
+
+
+def test_a_command_that_only_waits_has_no_limit() -> None:
+    """``sleep 2`` on a busy machine: its CPUs did not hold it back."""
+    waits = result(2.0, command="sleep 2")
+    assert waits.workload is not None
+    quiet = replace(NIC, received_bytes=400, sent_bytes=None)
+    figures = replace(waits.workload, user_seconds=0.002, system_seconds=0.001, nics=(quiet,))
+    unknown = replace(waits, workload=figures)
+    assert _idle_text(unknown) == "", "what the NIC sent is not known"
+    figures = replace(figures, nics=(replace(quiet, sent_bytes=0),))
+    assert _idle_text(replace(waits, workload=figures)) == (
+        "no work is seen that CPUs or NICs could limit: the command used 3.00 ms of CPU time in "
+        "2.00 s, and all NICs carried 400 B"
+    )
+    for works in (replace(figures, user_seconds=0.2), replace(figures, nics=(NIC,))):
+        assert _idle_text(replace(waits, workload=works)) == ""
 
 
 def test_datagrams_that_a_full_socket_buffer_dropped_are_among_the_limits() -> None:

@@ -26,7 +26,7 @@ def test_figures_follow_from_the_receivers_total() -> None:
     assert run.flows[0].retransmits_per_gigabyte == pytest.approx(2.0)
     assert run.why_not_ranked == ()
     both = result(flows=(flow(8.0), flow(6.0, sender="b", receiver="a")))
-    assert both.goodput == 14e9 and both.of_ceiling == pytest.approx(8 / 9.41)
+    assert both.goodput == 14e9 and both.of_ceiling == pytest.approx(7 / 9.41)
     half = result(flows=(flow(8.0), Flow("b", "a", Total(True, True, 1.0, 1e9), None)))
     assert half.goodput is None and half.why_not_ranked
 

@@ -870,3 +870,6 @@ async def test_a_finding_whose_nic_is_gone_is_not_called_resolved() -> None:
         text = " ".join(" ".join(screen.drawn()).split())
         assert "its NIC is gone: DHCP failed" in text
         assert "no longer found" not in text and "\u2713 its NIC" not in text
+        assert "1 whose NIC is gone" in text
+        await screen.press("1")
+        assert "\u00b7 No problems found; 1 finding whose NIC is gone" in screen.drawn()[-2]

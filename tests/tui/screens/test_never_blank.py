@@ -100,7 +100,7 @@ async def pass_second(screen: ScreenWithReplay) -> None:
 
 def findings_of(screen: ScreenWithReplay) -> set[str]:
     """State and key of every finding that the view Findings has."""
-    recent = screen.app._live_screen.query_one(FindingsView)._recent
+    recent = screen.app._live_screen.query_one(FindingsView).recent
     states = {(False, False): "open", (True, False): "gone", (True, True): "resolved"}
     return {
         f"{states[one.gone, one.resolved]} {one.key}" for one in (*recent.entries, *recent.resolved)
@@ -110,7 +110,7 @@ def findings_of(screen: ScreenWithReplay) -> set[str]:
 def check_times(screen: ScreenWithReplay, key: str) -> None:
     """Nothing is shown that was known only later."""
     now, text = screen.replay.playback.now(), "\n".join(body(screen))
-    recent = screen.app._live_screen.query_one(FindingsView)._recent
+    recent = screen.app._live_screen.query_one(FindingsView).recent
     assert all(
         one.first_seen <= one.last_seen <= now for one in (*recent.entries, *recent.resolved)
     ), recent.entries

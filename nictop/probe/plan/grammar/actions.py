@@ -94,10 +94,14 @@ ADDRESS_OPTIONS = {
     "label": re.compile(r"(?!-)[^\s/\x00-\x20\x7f]{1,15}"),
     "scope": re.compile(r"[0-9]{1,3}", re.ASCII),
     "metric": re.compile(r"[0-9]{1,10}", re.ASCII),
+    "preferred_lft": re.compile(r"[0-9]{1,10}", re.ASCII),
 }
 """Option of ``ip address add`` in an undo → its values."""
-ADDRESS_FLAGS = {"nodad": 0x02, "noprefixroute": 0x200}
-"""Word of ``ip address add`` in an undo → IFA_F_*."""
+ADDRESS_FLAGS = {
+    "nodad": 0x02, "home": 0x10, "mngtmpaddr": 0x100, "noprefixroute": 0x200, "autojoin": 0x400,
+}  # fmt: skip
+"""Word of ``ip address add`` → IFA_F_*: all that inet6_rtm_newaddr() of net/ipv6/addrconf.c takes,
+but "optimistic", which is about one detection of duplicates."""
 MAX_FLOW_ENTRIES = 1 << 20
 """Entries of a receive flow steering table. The kernel accepts 512 times as many, which would use
 gigabytes."""
@@ -224,20 +228,21 @@ def _address_operation(
     state = "present"
     if verb == "del":
         kind, state = "address del", "absent"
-    words = address_options(options, undoing and verb == "add")
+    words = address_options(options, verb, undoing=undoing)
     run = ("ip", "address", verb, text, "dev", name, *words)
     return Operation(kind, run, name, ((text, state),), name)
 
 
-def address_options(words: list[str], allowed: bool) -> tuple[str, ...]:
-    """The words after ``ip address add ADDRESS/LENGTH dev NAME``, in an undo: what the address had.
-    Raises ValueError."""
+def address_options(words: list[str], verb: str, *, undoing: bool) -> tuple[str, ...]:
+    """The words after ``ip address add ADDRESS/LENGTH dev NAME``: flags, and whether it is
+    preferred; in an undo all that the address had. Raises ValueError."""
     if not words:
         return ()
-    if not allowed:
-        raise ValueError("ip address: only an address and dev NAME are allowed")
     flags = [word for word in ADDRESS_FLAGS if word in words]
     rest = [word for word in words if word not in ADDRESS_FLAGS]
+    is_allowed = undoing or rest in ([], ["preferred_lft", "0"])
+    if verb != "add" or not is_allowed:
+        raise ValueError("ip address: only an address and dev NAME are allowed")
     found = pairs(rest, "ip address add") if rest else []
     for key, value in found:
         if key not in ADDRESS_OPTIONS or not ADDRESS_OPTIONS[key].fullmatch(value):

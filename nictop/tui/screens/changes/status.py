@@ -59,6 +59,7 @@ def _loss(progress: ChangeProgress) -> str:
 def end_text(progress: ChangeProgress) -> str:
     """The result, for a notice."""
     from nictop.changes.wording import ending_text, failure_before_rollback
+    from nictop.model.text.terminal import clean
 
-    texts = (failure_before_rollback(progress), ending_text(progress))
+    texts = (failure_before_rollback(progress), ending_text(progress), clean(progress.outside))
     return "; ".join(filter(None, texts))

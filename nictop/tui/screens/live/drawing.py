@@ -107,6 +107,7 @@ class LiveDrawing(FramedScreen):
         self.query_one(QueueView).waiting = self._waiting_lines
         self.query_one(CpuView).waiting = self._waiting_lines
         self.query_one(FindingsView).waiting = self._waiting_for_checks
+        nictop.display.recent = self.query_one(FindingsView).recent
         for view in (*self.query(TrafficChart), *self.query(NicView)):
             view.axis_end = self._moment_text
         for page in self.query(NicView):
@@ -215,6 +216,7 @@ class LiveDrawing(FramedScreen):
 
     def _update_diagnosis(self) -> None:
         self._findings.draw()
+        self._update_findings()  # the line below the views is about what is listed since then
         self._draw()
         self._offer()
 

@@ -14,6 +14,7 @@ from nictop.report.runs.sentences import (
     hosts_text,
     plan_options,
     result_sentences,
+    seconds_text,
     workload_plan_text,
 )
 from nictop.traffic.analysis.loaded import added_latency
@@ -252,7 +253,11 @@ def options_text(run_view: RunView) -> str:
     plan = run_view.plan
     if plan.is_of_one_host:
         return workload_plan_text(plan)
-    options = [f"{plan.protocol.upper()} ×{plan.streams}", f"{plan.time} s", *plan_options(plan)]
+    seconds = f"{plan.time} s"
+    if plan.test == "loaded":
+        figures = None if run_view.result is None else run_view.result.transactions
+        seconds = seconds_text(plan, figures)
+    options = [f"{plan.protocol.upper()} ×{plan.streams}", seconds, *plan_options(plan)]
     if plan.test != "bulk":
         options.insert(0, plan.test)
     return " · ".join(options)

@@ -369,6 +369,8 @@ class ChangePage:
         if failure:
             yield from self._marked_lines("warn", sentence(failure))
         yield from self._marked_lines(OUTCOME_STYLES[outcome], sentence(ending_text(progress)))
+        if progress.outside:
+            yield from self._marked_lines("warn", sentence(progress.outside))
         for trouble in progress.troubles:
             if trouble not in progress.text:
                 yield from self._text(trouble, "dim", "   ")

@@ -143,13 +143,12 @@ def _highest_costs(points: Sequence[SetUpPoint]) -> dict[tuple[str, str], float]
 
 
 def _ceiling(point: SetUpPoint) -> float | None:
-    """Ceiling of the first run, bits per second: all runs of a point use the same path."""
+    """Ceiling of the first run, bits per second of all directions together, as its goodput: all
+    runs of a point use the same path."""
     for run in point.runs:
-        ceiling = run.result.ceiling
-        if ceiling is None or ceiling.goodput is None:
-            continue
-        if 0 < ceiling.goodput < math.inf:
-            return ceiling.goodput
+        ceiling = run.result.total_ceiling
+        if ceiling is not None and 0 < ceiling < math.inf:
+            return ceiling
     return None
 
 
@@ -293,7 +292,7 @@ def _tick_text(value: float, frame: BarLayout) -> str:
     measure = frame.measure
     if measure.less_is_better or not measure.scaled_unit:
         return measure.text(value)
-    scale = Scale(frame.top, None, measure.scaled_unit)
+    scale = Scale(frame.top, base=measure.scaled_unit)
     text = scale.label(value)
     if value == frame.top:
         text += f" {scale.unit}"

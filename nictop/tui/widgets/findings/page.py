@@ -21,6 +21,7 @@ from nictop.model.facts import fit, width, wrap
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.rules import RULES, Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Step
+from nictop.rules.recent import SkippedCheck
 from nictop.rules.wording import (
     SEVERITY_LABELS,
     SKIPPED_LABEL,
@@ -31,7 +32,6 @@ from nictop.rules.wording import (
 )
 from nictop.tui.widgets.base.line_widget import TONES, LineWidget, Span, SpanLine, span_cells
 from nictop.tui.widgets.findings.panel import severity_span
-from nictop.tui.widgets.findings.recent import SkippedCheck
 
 COMMAND_INDENT = "    "
 LABEL_CELLS = 10

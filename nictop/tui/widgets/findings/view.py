@@ -21,8 +21,10 @@ from nictop.model.text.names import distinct_names, short_names
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.by_device import device_findings, is_subject_gone
+from nictop.rules.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
 from nictop.rules.unchecked import NOT_CHECKED_AGAIN
 from nictop.rules.wording import (
+    NIC_GONE,
     SEVERITY_LABELS,
     checks_text,
     is_checked,
@@ -53,12 +55,11 @@ from nictop.tui.widgets.findings.page import (
     skipped_places,
 )
 from nictop.tui.widgets.findings.panel import no_problems_line, not_checked_line, severity_span
-from nictop.tui.widgets.findings.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
 
 if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
 
-NIC_GONE = "its NIC is gone"
+ITS_NIC_IS_GONE = "its NIC is gone"
 CHOSEN_IS_RESOLVED = "The finding that was chosen is resolved."
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
@@ -270,7 +271,7 @@ class FindingList(ChoiceList):
         if resolved:
             parts.append(f"{self.glyphs.passed} {resolved} resolved")
         if self._without_nic:
-            parts.append(f"{self.glyphs.skipped} {self._without_nic} whose NIC is gone")
+            parts.append(f"{self.glyphs.skipped} {self._without_nic} {NIC_GONE}")
         return " ".join(parts)
 
     def _subject(self, finding: Finding) -> str:
@@ -303,7 +304,7 @@ class FindingList(ChoiceList):
     def _title_text(self, entry: Entry, finding: Finding) -> str:
         title = self.glyphs.text(finding.title)
         if entry.has_no_nic:
-            return f"{NIC_GONE}: {title}"
+            return f"{ITS_NIC_IS_GONE}: {title}"
         if entry.unchecked:
             return f"{NOT_CHECKED_AGAIN}: {title}"
         return title
@@ -345,7 +346,7 @@ class FindingsView(WhileOpen, Container):
     def __init__(self, *, here: Callable[[], LocalClock], id: str | None = None) -> None:
         super().__init__(id=id)
         self._here = here
-        self._recent = RecentFindings()
+        self.recent = RecentFindings()
         self._diagnosis: Diagnosis | None = None
         self._was_checked = False
         """There was a diagnosis before."""
@@ -389,7 +390,7 @@ class FindingsView(WhileOpen, Container):
 
     def choose(self, finding: Finding) -> None:
         """The cursor is on this finding as soon as it is drawn, also if a filter had hidden it."""
-        keys = (entry.key for entry in self._recent.entries if _is_about(entry, finding))
+        keys = (entry.key for entry in self.recent.entries if _is_about(entry, finding))
         self.query_one(FindingList).begin(next(keys, None))
         self.query_one(FilterLine).action_end_filter()
 
@@ -408,9 +409,9 @@ class FindingsView(WhileOpen, Container):
 
         now = self._here().monotonic
         if diagnosis is None:
-            self._recent.forget(now)
+            self.recent.forget(now)
         else:
-            self._recent.update(diagnosis, now, is_nic_gone)
+            self.recent.update(diagnosis, now, is_nic_gone)
 
     def show(
         self,
@@ -465,7 +466,7 @@ class FindingsView(WhileOpen, Container):
 
     def _entries(self) -> list[Entry]:
         """Findings; below them skipped checks and resolved findings, where they are wanted."""
-        recent = self._recent.entries
+        recent = self.recent.entries
         entries = [
             entry
             for entry in recent
@@ -478,7 +479,7 @@ class FindingsView(WhileOpen, Container):
         return entries
 
     def _resolved_entries(self) -> list[Entry]:
-        return [entry for entry in self._recent.resolved if self._is_watched(entry)]
+        return [entry for entry in self.recent.resolved if self._is_watched(entry)]
 
     def _draw_titles(self) -> None:
         """Numbers of findings, and of checks; on a narrow screen both are in the title of the
@@ -501,10 +502,13 @@ class FindingsView(WhileOpen, Container):
         parts = []
         if self._diagnosis is not None:
             parts.append(severity_counts_text(self._diagnosis.findings))
-            entries = self._recent.entries
+            entries = self.recent.entries
             unchecked = sum(entry.unchecked and self._is_watched(entry) for entry in entries)
             if unchecked:
                 parts.append(f"{unchecked} {NOT_CHECKED_AGAIN}")
+            without_nic = self.recent.without_nic(self._hosts)
+            if without_nic:
+                parts.append(f"{without_nic} {NIC_GONE}")
         parts += self._outdated_texts()
         return " · ".join(filter(None, parts))
 
@@ -632,7 +636,7 @@ class FindingsView(WhileOpen, Container):
 
     def _gone_label(self, entry: Entry) -> str:
         if entry.has_no_nic:
-            return f"{NIC_GONE}, seen {self._seen(entry)}"
+            return f"{ITS_NIC_IS_GONE}, seen {self._seen(entry)}"
         if entry.resolved:
             return f"resolved, seen {self._seen(entry)}"
         if entry.gone:

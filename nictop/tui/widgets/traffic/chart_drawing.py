@@ -218,7 +218,7 @@ def drawing_inputs(run_view: RunView, view: Viewport) -> tuple[object, ...]:
         run_view.ceiling,
         run_view.result,
         None if host is None else (host.host, host.series, _age_of(run_view, host)),
-        [(flow.sender, flow.receiver, flow.points) for flow in run_view.flows],
+        [(flow.sender, flow.receiver, flow.ceiling, flow.points) for flow in run_view.flows],
         run_view.transactions,
     )
 
@@ -271,8 +271,9 @@ class Drawing:
         box = self.layout.box(self.layout.plots[number])
         own = flow_style(self.run_view, number)
         draw_area(self.canvas, values, box, self.scale.top, self._styles(own), glyphs=self.glyphs)
-        if self.scale.ceiling is not None and box.rows >= MIN_LINE_ROWS:
-            self._draw_ceiling(self.scale.ceiling / self.scale.top, box)
+        ceiling = self.scale.ceilings[number]
+        if ceiling is not None and box.rows >= MIN_LINE_ROWS:
+            self._draw_ceiling(ceiling / self.scale.top, box)
         self._draw_left_axis(box)
         if not self.layout.left:
             return

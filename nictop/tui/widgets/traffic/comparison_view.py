@@ -105,7 +105,7 @@ def draw_comparison(
     for cost in comparison.costs:
         lines += _cost_lines(cost, width, glyphs)
     label = "differs"
-    for what, of_a, of_b in comparison.differences:
+    for what, of_a, of_b in comparison.difference_texts:
         text = glyphs.text(f"{what}: {of_a} → {of_b}")
         for part in wrap(text, max(10, width - LABEL_CELLS - 1)):
             lines.append(((f" {label:<{LABEL_CELLS}}", "dim"), (part, "")))
@@ -135,7 +135,7 @@ def _refusals(comparison: Comparison) -> list[str]:
     """Why it is not ranked. Of facts that differ only the names: their values are below."""
     others: list[str] = []
     differing: dict[str, None] = {}
-    names = [what for what, _, _ in comparison.differences]
+    names = [what for what, _, _ in comparison.difference_texts]
     for reason in refusal_reasons(comparison):
         about = [name for name in names if reason.startswith(f"{name} differs: ")]
         if about:
@@ -222,7 +222,7 @@ def _tick_text(figure: ComparedFigure, value: float, ticks: Sequence[float]) -> 
     measure = figure.measure
     if measure.less_is_better or not measure.scaled_unit:
         return measure.text(value)
-    scale = Scale(ticks[-1], None, measure.scaled_unit)
+    scale = Scale(ticks[-1], base=measure.scaled_unit)
     text = scale.label(value)
     return f"{text} {scale.unit}" if value == ticks[-1] else text
 

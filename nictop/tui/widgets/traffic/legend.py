@@ -184,18 +184,31 @@ def _cpu_name(busy: Busy | None, view: Viewport) -> str:
 def draw_ceiling_text(
     run_view: RunView, scale: Scale, width: int, *, margin: int, glyphs: Glyphs
 ) -> SpanLine:
-    """The line rate with its number, or why there is none."""
+    """The line rate with its number, or why there is none; of directions that differ the
+    numbers."""
     ceiling = run_view.ceiling
     if ceiling is None:
         return ()
-    mark, words = glyphs.ceiling * 2, f"line rate {ceiling.sentence}"
-    if scale.ceiling is None:
+    own = [flow.ceiling.goodput for flow in run_view.flows if flow.ceiling is not None]
+    known = own or [ceiling.goodput]
+    words = f"line rate {ceiling.sentence}"
+    if own:
+        directions = (f"{direction_text(flow)} {_ceiling_number(flow)}" for flow in run_view.flows)
+        words = f"line rate {', '.join(directions)}"
+    mark = glyphs.ceiling * 2
+    if not any(scale.ceilings):
         mark = "  "
-        if ceiling.goodput is not None:
+        if any(known):
             words = f"above this scale: {words}"
     room = max(0, width - margin - 4)
     text = shown(words, min(room, cells(glyphs.text(words))), glyphs)
     return cut(((" " * margin + f" {mark} ", CEILING_STYLE), (text, "")), width)
+
+
+def _ceiling_number(flow: Flow) -> str:
+    if flow.ceiling is None or flow.ceiling.goodput is None:
+        return "not known"
+    return units.bits_per_second(flow.ceiling.goodput)
 
 
 def shown(text: str, width: int, glyphs: Glyphs, align: Literal["left", "right"] = "left") -> str:

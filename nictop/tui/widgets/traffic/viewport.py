@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import attrgetter
 
@@ -94,8 +94,8 @@ class Scale:
 
     top: float
     """Bits per second."""
-    ceiling: float | None
-    """Bits per second, when it is on this scale."""
+    ceilings: tuple[float | None, ...] = ()
+    """Bits per second of each plot; None: not known, or not on this scale."""
     base: str = "b/s"
     """Unit of the values."""
 
@@ -126,21 +126,30 @@ def scale_of(
     run_view: RunView, columns: Sequence[Sequence[float | None]], peaks: Sequence[float] = ()
 ) -> Scale:
     """The ceiling is on it, unless the run is far below; so are the `peaks` of all directions.
-    `columns`: what is drawn of each."""
+    `columns`: what is drawn of each plot."""
     most = max((0.0, *peaks, *filter(None, chain.from_iterable(columns))))
-    ceiling = run_view.ceiling.goodput if run_view.ceiling is not None else None
+    ceilings = [_ceiling_on_scale(ceiling, most) for ceiling in _ceilings(run_view, len(columns))]
+    highest = max((1.0, most, *filter(None, ceilings)))
+    return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, highest)), tuple(ceilings))
+
+
+def _ceilings(run_view: RunView, plots: int) -> Iterator[float | None]:
+    """Of each direction; of one plot for several, that of all together."""
+    result = run_view.so_far
+    if plots != len(result.flows):
+        yield from [result.total_ceiling] * plots
+        return
+    for flow in result.flows:
+        ceiling = result.ceiling_of(flow)
+        yield None if ceiling is None else ceiling.goodput
+
+
+def _ceiling_on_scale(ceiling: float | None, most: float) -> float | None:
+    """The same; None: it is not known, or far above all values."""
     if ceiling is None or not 1 <= ceiling < math.inf:
-        return _scale_without_ceiling(most)
-    is_far_below = 0 < most < MIN_CEILING_SHARE * ceiling
-    if is_far_below:
-        return _scale_without_ceiling(most)
-    return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(most, ceiling))), ceiling)
-
-
-def _scale_without_ceiling(most: float) -> Scale:
-    if most <= 0:
-        return Scale(1e9, None)
-    return Scale(nice_ceiling(min(MAX_SCALE_BITS_PER_SECOND, max(1.0, most))), None)
+        return None
+    is_far_above = 0 < most < MIN_CEILING_SHARE * ceiling
+    return None if is_far_above else ceiling
 
 
 def chosen_host(run_view: RunView, view: Viewport) -> HostLoad | None:

@@ -131,7 +131,9 @@ def test_what_is_missing_is_no_mistake_yet() -> None:
 def test_what_cannot_be_is_said() -> None:
     assert error_text(job=QUEUES, queues="x") == '"x" is not an integer'
     assert error_text(job=MTU, mtu="9k") == '"9k" is not an integer'
-    assert error_text(job=MTU, mtu="999999").startswith("ens224 supports an MTU of ")
+    assert error_text(job=MTU, mtu="999999").startswith(
+        "nictop does not set MTU 999999 on ens224, but "
+    )
     assert error_text(job=INTERRUPTS, cpus="3-1") == '"3-1" is not a CPU list'
     assert error_text(address="192.0.2.0/24").endswith("not a host address")
     assert error_text(

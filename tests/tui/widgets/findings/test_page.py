@@ -11,9 +11,9 @@ from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import RULES, Evidence, Fix, Skipped
 from nictop.rules.fixes.commands import stored_line
+from nictop.rules.recent import SkippedCheck
 from nictop.tui.widgets.base.line_widget import STYLES, SpanLine
 from nictop.tui.widgets.findings.page import draw_finding, draw_skipped
-from nictop.tui.widgets.findings.recent import SkippedCheck
 from tests.support.findings import RENAME, commands, finding
 
 TEXT = st.text(max_size=60)

@@ -127,6 +127,13 @@ def test_the_axis_ends_at_a_round_number_above_everything(
     assert shown[0].startswith(f"{unit:>5} ") and shown[2].startswith(f"{top:>5}┤")
 
 
+@pytest.mark.parametrize("values", [flow(steady(0.0)), Flow("a", "network", None, None)])
+def test_an_axis_without_values_has_the_smallest_unit(values: Flow) -> None:
+    """Not ``Gb/s``, as if that were the speed of the NIC."""
+    shown = drawn(altered(run_view(values), ceiling=None))
+    assert shown[0].startswith("  b/s ") and shown[2].startswith("    1┤")
+
+
 def test_an_interval_that_is_higher_than_its_column_is_on_the_axis() -> None:
     burst = flow(lambda time: 9e9 if time == 5.0 else 1e9, until=60.0)
     shown = drawn(

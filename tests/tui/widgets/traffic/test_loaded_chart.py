@@ -132,7 +132,7 @@ def test_absurd_figures_of_a_stored_file_are_drawn_or_left_out() -> None:
 def test_title_of_a_live_and_of_a_finished_run() -> None:
     final = result_view(measured())
     assert goodput_text(final) == "p50 310 µs idle, 48.1 ms loaded 94.1 Mb/s"
-    assert options_text(final).startswith("loaded · TCP ×1 · 10 s")
+    assert options_text(final).startswith("loaded · TCP ×1 · 10.0 s idle, 10.0 s loaded")
     latency = TransactionFigures(0.0, EMPTY, points=(point(3.0),))
     begun = RunView(Result(LOADED, 0.0, final.flows, transactions=latency), 3.2)
     idle = altered(begun, flows=(replace(final.flows[0], points=()),))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.rules import Diagnosis, Finding, Skipped
-from nictop.tui.widgets.findings.recent import (
+from nictop.rules.recent import (
     GONE_SECONDS,
     MAX_GONE_FINDINGS,
     MAX_RESOLVED_FINDINGS,

@@ -96,6 +96,11 @@ class RecentFindings:
         self.resolved: Sequence[Entry] = ()
         """Those that were lost before, the last one first: at most `MAX_RESOLVED_FINDINGS`."""
 
+    def without_nic(self, hosts: Collection[str]) -> int:
+        """How many of these hosts are listed still, although their NIC is gone."""
+        listed = (entry.about for entry in self.entries if entry.has_no_nic)
+        return sum(isinstance(about, Finding) and about.host in hosts for about in listed)
+
     def forget(self, now: float) -> None:
         """Nothing is known of the findings of `now`: none is open or has just gone. Those resolved
         by then stay."""
