@@ -303,7 +303,15 @@ class ChangeSession:
         if outcome == "kept":
             return [self._kept_event(line)]
         at = self._inbox.wall_time(line.time) if outcome == "undone" else None
-        return [ChangeEnded(outcome, self._error or self._reason(line.text), at)]
+        text = self._error or self._reason(line.text)
+        if outcome == "undone" and self.progress.differences:
+            text = "; ".join(filter(None, (text, self._replaced_text())))
+        return [ChangeEnded(outcome, text, at)]
+
+    def _replaced_text(self) -> str:
+        """What something else had set meanwhile, and a rollback has replaced."""
+        changed = "; ".join(self.progress.differences)
+        return f"replaces what something else had changed since: {changed}"
 
     def _reason(self, text: str) -> str:
         """Why it is rolled back. `text`: what the host says."""

@@ -124,6 +124,26 @@ async def test_what_something_else_changed_is_not_called_kept() -> None:
     assert f"changed since, not by nictop: {DIFFERENCE}" in text
 
 
+async def test_a_rollback_says_what_of_something_else_it_has_replaced() -> None:
+    """So does the log: the values of somebody else are gone."""
+    checked = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
+    why = "not confirmed in time"
+    probe = ScriptedProbe(apply=[(*APPLIED, checked, line("undoing", why), line("undone", why))])
+    carried = await carry(probe, only_apply)
+    text = f"{why}; replaces what something else had changed since: {DIFFERENCE}"
+    assert (carried.end.outcome, carried.end.text) == ("undone", text)
+    assert text in " ".join(" ".join(log_lines(ChangeLog((carried.log[-1],)), 200)).split())
+
+
+async def test_what_was_like_the_change_again_is_not_called_replaced() -> None:
+    other = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
+    again = line("checked", time=13.0, deadline=16.0)
+    why = "not confirmed in time"
+    undone = (line("undoing", why), line("undone", why))
+    carried = await carry(ScriptedProbe(apply=[(*APPLIED, other, again, *undone)]), only_apply)
+    assert carried.end.text == why
+
+
 async def test_what_could_not_be_read_again_is_kept_and_not_verified() -> None:
     kept = line("kept", unverified="not read again within 10 s")
     probe = ScriptedProbe(keep=[(kept,)])
