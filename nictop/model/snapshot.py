@@ -25,13 +25,9 @@ from nictop.model.devices.switch_ports import SwitchPorts
 from nictop.model.guests.agent_facts import AgentsTold
 from nictop.model.guests.owners import NicOwners
 from nictop.model.kernel_log import NO_MESSAGES, KernelLog
+from nictop.model.managers import failed_attempts
 from nictop.model.managers.configuration import LinkConfiguration
-from nictop.model.managers.networkmanager_states import (
-    ACTIVATED,
-    DISCONNECTED,
-    FAILED,
-    NO_ADDRESS_REASONS,
-)
+from nictop.model.managers.failed_attempts import FailedAttempts
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
 from nictop.model.reboot import RebootTime
 from nictop.model.text.units import whole_seconds
@@ -148,9 +144,8 @@ class Snapshot:
     clock: Clock | None = None
     """The newest estimate of its clock offset (see `time_axis`); None: not measured since its
     boot."""
-    without_lease: frozenset[int] = frozenset()
-    """ifindexes of NICs whose last activation by NetworkManager ended without an address; while it
-    tries again, too."""
+    failed_attempts: FailedAttempts = field(default_factory=dict)
+    """Of NetworkManager, to get an address, as far as they were seen."""
     connections: Connections | None = None
     """The newest reading of the connections of a NIC, however old; see
     `model.connections.table.is_current`."""
@@ -633,7 +628,9 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         inventory_pending=bool(newer or inventory.pending),
         changes=newer,
         departed={index: link for index, link in snapshot.departed.items() if index in newer},
-        without_lease=_without_lease(snapshot, inventory),
+        failed_attempts=failed_attempts.with_inventory(
+            snapshot.failed_attempts, snapshot.inventory, inventory
+        ),
         histories=with_inventory(snapshot.histories, inventory),
         troubles=_without_solved(snapshot.troubles, inventory),
     )
@@ -667,31 +664,6 @@ def with_shared_parts(inventory: Inventory, before: Inventory) -> Inventory:
 
 def _same_or(known: Link | None, link: Link) -> Link:
     return known if known is not None and known == link else link
-
-
-def _without_lease(snapshot: Snapshot, inventory: Inventory) -> frozenset[int]:
-    """NICs that failed, that are disconnected (unless they were unavailable just before), and those
-    of before that are being activated: NetworkManager is disconnected or activating in turn while
-    it retries DHCP."""
-    if inventory.networkmanager is None:
-        return snapshot.without_lease
-    states: dict[int, int] = {}
-    if snapshot.inventory is not None and snapshot.inventory.networkmanager is not None:
-        known = snapshot.inventory.networkmanager.devices
-        states = {ifindex: device.state for ifindex, device in known.items()}
-    found = set()
-    for ifindex, device in inventory.networkmanager.devices.items():
-        if device.state == FAILED:
-            is_without = device.reason in NO_ADDRESS_REASONS
-        elif device.state == DISCONNECTED:
-            is_without = states.get(ifindex, DISCONNECTED) >= DISCONNECTED
-        else:
-            is_without = (
-                DISCONNECTED < device.state < ACTIVATED and ifindex in snapshot.without_lease
-            )
-        if is_without:
-            found.add(ifindex)
-    return frozenset(found)
 
 
 def _listened(

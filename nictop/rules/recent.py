@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from nictop.rules import Diagnosis, Finding, Skipped
 from nictop.rules.outdated import without_mark
-from nictop.rules.unchecked import is_unchecked, skipped_places
 
 GONE_SECONDS = 30.0
 """Time for which a finding stays in the list after the last diagnosis that had it."""
@@ -45,7 +44,8 @@ class Entry(NamedTuple):
     has_no_nic: bool = False
     """It is gone because its NIC is."""
     unchecked: bool = False
-    """The newest diagnosis does not have it because it could not check it."""
+    """It is of an earlier diagnosis, and the newest one could not check it (`Diagnosis.unchecked`);
+    what was gone before stays so."""
 
 
 def keyed_findings(
@@ -88,8 +88,9 @@ def keyed_checks(skipped: Iterable[Skipped]) -> list[Entry]:
 
 
 class RecentFindings:
-    """The findings of the newest diagnosis and, below them, those that it has lost within
-    `GONE_SECONDS`, the last one first: at most `MAX_GONE_FINDINGS`, the newest ones."""
+    """The findings of the newest diagnosis, those that it could not check again and, below them,
+    those that it has lost within `GONE_SECONDS`, the last one first: at most `MAX_GONE_FINDINGS`,
+    the newest ones."""
 
     def __init__(self) -> None:
         self.entries: Sequence[Entry] = ()
@@ -113,26 +114,22 @@ class RecentFindings:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
         checked any more, as after a connection was lost, has not gone. `is_nic_gone`: the NIC of a
         finding is not there now."""
-        keyed = keyed_findings(diagnosis.findings, now, self.entries)
-        found = self._with_first_seen(keyed, now)
-        left = [_without_mark(entry) for entry in _without(self.entries, found)]
-        missing = sorted(left, key=_last_seen)
-        missing.reverse()
-        places = skipped_places(diagnosis)
-        unchecked = [
-            entry._replace(unchecked=True, gone=False)
-            for entry in missing
-            if entry.last_seen <= now and _is_unchecked(entry, diagnosis.hosts, places)
-        ]
-        del unchecked[MAX_GONE_FINDINGS:]
-        lost = [entry._replace(unchecked=False) for entry in _without(missing, unchecked)]
+        open_findings = (*diagnosis.findings, *diagnosis.unchecked)
+        keyed = keyed_findings(open_findings, now, self.entries)
+        opened = self._with_first_seen(keyed, now)
+        found = opened[: len(diagnosis.findings)]
+        unchecked = self._with_last_seen(opened[len(found) :])
+        left = [_without_mark(entry) for entry in _without(self.entries, opened)]
+        missing = [entry for entry in left if entry.gone or _is_of(entry, diagnosis)]
+        missing.sort(key=_last_seen, reverse=True)
+        lost = [entry._replace(unchecked=False) for entry in missing]
         lost = [entry._replace(has_no_nic=_has_no_nic(entry, is_nic_gone)) for entry in lost]
         gone = [entry._replace(gone=True) for entry in lost if _is_recent(entry, now)]
         del gone[MAX_GONE_FINDINGS:]
         newly_resolved = [
             entry._replace(gone=True, resolved=True) for entry in _without(lost, gone)
         ]
-        before = _without(self.resolved, [*newly_resolved, *found])
+        before = _without(self.resolved, [*newly_resolved, *opened])
         before = [_with_nic_that_came_back(entry, is_nic_gone) for entry in before]
         resolved = [*newly_resolved, *before]
         past = [entry for entry in resolved if entry.last_seen <= now]
@@ -144,6 +141,14 @@ class RecentFindings:
         that was gone meanwhile is seen anew: its time has no hole."""
         before = {entry.key: entry.first_seen for entry in self.entries if not entry.gone}
         return [entry._replace(first_seen=min(now, before.get(entry.key, now))) for entry in found]
+
+    def _with_last_seen(self, unchecked: Iterable[Entry]) -> list[Entry]:
+        """Of those that were not checked again: when they were found last."""
+        before = {entry.key: entry.last_seen for entry in self.entries if not entry.gone}
+        return [
+            entry._replace(last_seen=before.get(entry.key, entry.last_seen), unchecked=True)
+            for entry in unchecked
+        ]
 
 
 def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
@@ -158,11 +163,12 @@ def _without_mark(entry: Entry) -> Entry:
     return entry._replace(about=without_mark(entry.about))
 
 
-def _is_unchecked(
-    entry: Entry, hosts: Collection[str], skipped: Collection[tuple[str, str, str]]
-) -> bool:
+def _is_of(entry: Entry, diagnosis: Diagnosis) -> bool:
+    """The checks have run for its host: of one that is watched no more nothing has gone."""
     finding = entry.about
-    return isinstance(finding, Finding) and is_unchecked(finding, hosts, skipped)
+    if not isinstance(finding, Finding) or not diagnosis.hosts:
+        return True
+    return finding.host in diagnosis.hosts
 
 
 def _has_no_nic(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> bool:

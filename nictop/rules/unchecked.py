@@ -49,6 +49,17 @@ def is_unchecked(
     return any(place in skipped for place in places)
 
 
+def why_unchecked(finding: Finding, diagnosis: Diagnosis) -> tuple[str, ...]:
+    """Why its check was skipped there; empty: its host was not checked at all."""
+    reasons = [
+        check.reason
+        for check in diagnosis.skipped
+        if (check.rule, check.host) == (finding.rule, finding.host)
+        and check.subject in ("", finding.subject)
+    ]
+    return tuple(dict.fromkeys(reasons))
+
+
 def open_findings(diagnosis: Diagnosis | None) -> tuple[Finding, ...]:
     """Those of the diagnosis, and then those that were not checked again, which say so: not at the
     end, where it would be cut. These have the mark of what may have changed, too."""

@@ -186,12 +186,18 @@ def severity_counts_text(findings: Iterable[Finding]) -> str:
 
 
 def checks_text(
-    diagnosis: Diagnosis, unread: Sequence[str] = (), *, brief: bool = False, waits: bool = False
+    diagnosis: Diagnosis,
+    unread: Sequence[str] = (),
+    *,
+    brief: bool = False,
+    waits: bool = False,
+    why: bool = False,
 ) -> str:
     """``98 of 98 checks ran``, ``95 of 98 checks ran, 3 skipped``; ``vm2: 95 of 98 checks ran, 3
     skipped`` where other hosts, `unread`, are not checked; ``95 of 98 checks ran, 3 skipped on
     vm2`` where all of them ran on other hosts. `brief`: ``3 of 5 hosts`` in place of names.
-    `waits`: some are only waiting for their source."""
+    `waits`: some are only waiting for their source. `why`: with the sources that were missing:
+    ``3 skipped on vm2: NetworkManager``."""
     number, skipped = len(RULES), len({check.rule for check in diagnosis.skipped})
     ran = f"{number - skipped} of {number} checks ran"
     if unread and diagnosis.hosts:
@@ -200,7 +206,10 @@ def checks_text(
     if not skipped:
         return ran
     where = "" if brief else _skipped_where(diagnosis)
-    return f"{ran}, {skipped} {_why_not(diagnosis.skipped, waits=waits)}{where}"
+    text = f"{ran}, {skipped} {_why_not(diagnosis.skipped, waits=waits)}{where}"
+    if why:
+        text += f": {names_text(missing_sources(diagnosis), MAX_MISSING_SOURCES)}"
+    return text
 
 
 def _why_not(skipped: Sequence[Skipped], *, waits: bool) -> str:

@@ -19,7 +19,7 @@ from nictop.rules import RULES, Finding, HostFacts
 from tests.support.findings import step_texts
 from tests.support.hostile import PROFILE_NAMES
 from tests.support.lldp_frames import aggregation, lldp_frame, lldpdu, pvid, send_frame
-from tests.support.managed_host import findings, read_host_facts, run_in_bash
+from tests.support.managed_host import findings, findings_of, read_host_facts, run_in_bash
 from tests.support.namespaces import ROOT as SOURCES
 from tests.support.networkmanager import (
     PrivateNetworkManager,
@@ -30,7 +30,7 @@ from tests.support.typed_fixes import Host, RunningHost, find_finding, fix_of, n
 
 GENERATED = "profile_is_generated"
 NIC = "ens37"
-UNAVAILABLE, DISCONNECTED, ACTIVATING, ACTIVATED = 20, 30, 40, 100
+UNAVAILABLE, DISCONNECTED, ACTIVATING, IP_CONFIG, ACTIVATED = 20, 30, 40, 70, 100
 
 
 @pytest.fixture
@@ -240,10 +240,26 @@ def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
     finding = only(manager, "dhcp_never_answered")
     assert (finding.severity, finding.title) == (
         "critical",
-        "no address, no DHCP reply; NetworkManager retries later",
+        "DHCP failed, not trying now",
     )
+    known = read_host_facts(manager)
+    manager.nmcli("con", "mod", NIC, "ipv4.dhcp-timeout", "60")
+    _set_cable(manager, "down")
+    manager.wait_for(lambda: manager.device_state(NIC) == UNAVAILABLE)
+    known = read_host_facts(manager, known)
+    _set_cable(manager, "up")
+    manager.wait_for(lambda: manager.device_state(NIC) == IP_CONFIG)
+    again = findings_of(read_host_facts(manager, known))["dhcp_never_answered", NIC]
+    assert (again.severity, again.title) == ("critical", "DHCP failed before, trying again")
+    assert "An attempt had failed by 2" in again.why
+    new = only(manager, "dhcp_never_answered")
+    assert (new.severity, new.title) == ("warning", "no DHCP reply yet"), "nictop was started now"
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
+
+
+def _set_cable(manager: PrivateNetworkManager, state: str) -> None:
+    manager.run(["ip", "link", "set", "dev", f"far{NIC}", state])
 
 
 def test_a_matching_profile_replaces_the_active_one(manager: PrivateNetworkManager) -> None:

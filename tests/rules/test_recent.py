@@ -16,6 +16,7 @@ from nictop.rules.recent import (
     RecentFindings,
     keyed_findings,
 )
+from nictop.rules.unchecked import open_findings, with_unchecked
 from tests.support.findings import finding
 
 
@@ -58,24 +59,71 @@ def test_a_finding_that_is_gone_stays_below_the_open_ones_for_some_time() -> Non
     assert resolved(recent) == [("a", 100.0, 101.0), ("b", 100.0, 100.0)]
 
 
+class Watched:
+    """The findings in the list after one diagnosis after the other, each of which knows the one
+    before."""
+
+    def __init__(self) -> None:
+        self.recent = RecentFindings()
+        self.newest: Diagnosis | None = None
+
+    def update(self, diagnosis: Diagnosis, now: float) -> list[tuple[str, bool, bool]]:
+        """Subject, whether it is gone and whether it was not checked again."""
+        self.newest = with_unchecked(diagnosis, self.newest, ("alma-load-001", "another"))
+        self.recent.update(self.newest, now)
+        entries = [(subject(one), one.gone, one.unchecked) for one in self.recent.entries]
+        is_open = {key for key, gone, _ in entries if not gone}
+        assert is_open == {one.subject for one in open_findings(self.newest)}, "as the tab counts"
+        return entries
+
+
+def skipped(rule: str, where: str = "") -> tuple[Skipped, ...]:
+    return (Skipped(rule, finding().host, where, "NetworkManager: no answer"),)
+
+
 @pytest.mark.parametrize("where", ["", "a"])
 def test_what_is_not_checked_any_more_has_not_gone(where: str) -> None:
     """After a connection was lost the checks run again one after the other."""
+    watched, rule = Watched(), finding().rule
+    watched.update(diagnosed("a", "b"), 100.0)
+    for now in (101.0, 101.0 + 9 * GONE_SECONDS):
+        found = watched.update(diagnosed("b", skipped=skipped(rule, where)), now)
+        assert found == [("b", False, False), ("a", False, True)]
+    again = watched.update(diagnosed("a", "b"), 500.0)
+    assert again == [("a", False, False), ("b", False, False)]
+    found = watched.update(Diagnosis((), (), ("another",)), 501.0)
+    assert found == [("a", False, True), ("b", False, True)], "its host was not checked"
+    found = watched.update(diagnosed(skipped=skipped("another_rule")), 502.0)
+    assert found == [("a", True, False), ("b", True, False)]
+
+
+def test_what_was_resolved_does_not_come_back_because_its_check_cannot_run() -> None:
+    watched, unread = Watched(), skipped(finding().rule)
+    watched.update(diagnosed("a", "b"), 100.0)
+    watched.update(diagnosed("b"), 101.0)
+    found = watched.update(diagnosed(skipped=unread), 102.0)
+    assert found == [("b", False, True), ("a", True, False)]
+    found = watched.update(diagnosed(skipped=unread), 101.5 + GONE_SECONDS)
+    assert found == [("b", False, True)]
+    assert resolved(watched.recent) == [("a", 100.0, 100.0)]
+    assert watched.update(diagnosed("a"), 200.0)[0] == ("a", False, False), "its check has run"
+
+
+def test_findings_that_go_together_keep_their_order() -> None:
     recent = RecentFindings()
     recent.update(diagnosed("a", "b"), 100.0)
-    rule, host = finding().rule, finding().host
-    for now in (101.0, 101.0 + 9 * GONE_SECONDS):
-        recent.update(diagnosed("b", skipped=(Skipped(rule, host, where, "not read yet"),)), now)
-        assert [(subject(one), one.gone, one.unchecked) for one in recent.entries] == [
-            ("b", False, False),
-            ("a", False, True),
-        ]
-    recent.update(diagnosed("a", "b"), 500.0)
-    assert [one.unchecked for one in recent.entries] == [False, False]
-    recent.update(Diagnosis((), (), ("another",)), 501.0)
-    assert [one.unchecked for one in recent.entries] == [True, True], "its host was not checked"
-    recent.update(diagnosed(skipped=(Skipped("another_rule", host, "", "no"),)), 502.0)
-    assert shown(recent) == ["(a)", "(b)"] and not any(one.unchecked for one in recent.entries)
+    for now in (101.0, 102.0, 103.0):
+        recent.update(diagnosed(), now)
+        assert shown(recent) == ["(a)", "(b)"]
+
+
+def test_of_a_host_that_is_watched_no_more_nothing_is_resolved() -> None:
+    watched = Watched()
+    watched.update(diagnosed("a"), 100.0)
+    watched.newest = None
+    assert watched.update(Diagnosis((), (), ("another",)), 101.0) == []
+    watched.update(Diagnosis((), (), ("another",)), 102.0 + GONE_SECONDS)
+    assert resolved(watched.recent) == []
 
 
 def test_what_is_not_known_is_neither_open_nor_gone() -> None:
@@ -104,7 +152,7 @@ def test_a_finding_that_comes_back_is_there_once() -> None:
     recent.update(diagnosed("a", "b"), 201.0)
     assert resolved(recent) == []
     recent.update(diagnosed(), 300.0)
-    assert resolved(recent) == [("b", 102.0, 201.0), ("a", 201.0, 201.0)], "b was not there at 101"
+    assert resolved(recent) == [("a", 201.0, 201.0), ("b", 102.0, 201.0)], "b was not there at 101"
 
 
 def test_a_jump_in_a_recording_discards_the_lost_findings() -> None:

@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 
 from nictop.rules import RULES, Finding, diagnose
-from nictop.rules.profiles.nics import FIRST_ATTEMPT
+from nictop.rules.profiles.dhcp_attempts import FIRST_ATTEMPT
 from tests.support.rule_cases import CASES_DIRECTORY as DATA
 from tests.support.rule_cases import host_facts
 

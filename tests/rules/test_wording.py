@@ -163,7 +163,9 @@ def test_the_number_of_checks_names_the_hosts_it_is_about() -> None:
         f"skipped: needs root)"
     )
     both = Diagnosis((), of_vm2, ("vm1", "vm2"))
-    assert checks_text(both) == f"{number - 1} of {number} checks ran, 1 skipped on vm2"
+    text = f"{number - 1} of {number} checks ran, 1 skipped on vm2"
+    assert checks_text(both) == text
+    assert checks_text(both, why=True) == f"{text}: needs root"
     everywhere = Diagnosis(
         (), (*of_vm2, Skipped("a_rule", "vm1", "", "needs root")), ("vm1", "vm2")
     )

@@ -14,20 +14,27 @@ from tests.support.networkmanager import PrivateNetworkManager
 FAMILY = "profiles and names"
 
 
-def read_host_facts(manager: PrivateNetworkManager) -> HostFacts:
-    """The host with a new inventory, taken in the namespace."""
+def read_host_facts(manager: PrivateNetworkManager, before: HostFacts | None = None) -> HostFacts:
+    """The host with a new inventory, taken in the namespace. `before`: as it was watched until
+    now."""
     inventory = take_inventory_inside(manager)
     assert "networkmanager" not in inventory.unreadable
-    return HostFacts(
-        advance(with_state(Snapshot.empty("namespace"), "live", ""), Line(inventory=inventory))
-    )
+    known = with_state(Snapshot.empty("namespace"), "live", "")
+    if before is not None:
+        known = before.snapshot
+    return HostFacts(advance(known, Line(inventory=inventory)))
 
 
 def findings(manager: PrivateNetworkManager) -> dict[tuple[str, str], Finding]:
+    """As `findings_of` the host with a new inventory."""
+    return findings_of(read_host_facts(manager))
+
+
+def findings_of(host: HostFacts) -> dict[tuple[str, str], Finding]:
     """(Rule, subject) → finding of the rules on profiles and names; asserts that none was
     skipped."""
     rules = [rule for rule in RULES.values() if rule.family == FAMILY]
-    diagnosis = diagnose([read_host_facts(manager)], rules)
+    diagnosis = diagnose([host], rules)
     assert not diagnosis.skipped, diagnosis.skipped
     return {(one.rule, one.subject): one for one in diagnosis.findings}
 

@@ -21,8 +21,17 @@ UNMANAGED, UNAVAILABLE, DISCONNECTED, IP_CONFIG, ACTIVATED, DEACTIVATING, FAILED
 NO_ADDRESS_REASONS = frozenset((5, 6, 15, 16, 17))
 """NM_DEVICE_STATE_REASON_*: IP_CONFIG_UNAVAILABLE, IP_CONFIG_EXPIRED, DHCP_START_FAILED,
 DHCP_ERROR, DHCP_FAILED."""
-USER_REQUESTED, CARRIER = 39, 40
-"""NM_DEVICE_STATE_REASON_USER_REQUESTED, NM_DEVICE_STATE_REASON_CARRIER"""
+USER_REQUESTED, CARRIER, NEW_ACTIVATION = 39, 40, 60
+"""NM_DEVICE_STATE_REASON_USER_REQUESTED, NM_DEVICE_STATE_REASON_CARRIER,
+NM_DEVICE_STATE_REASON_NEW_ACTIVATION"""
+NOT_FAILED_REASONS = frozenset(
+    (2, 3, 36, 37, 38, USER_REQUESTED, CARRIER, 41, 42, 58, NEW_ACTIVATION, 61, 62, *range(69, 79))
+)
+"""NM_DEVICE_STATE_REASON_* with which a device is disconnected although nothing has failed:
+NOW_MANAGED, NOW_UNMANAGED, REMOVED, SLEEPING, CONNECTION_REMOVED, USER_REQUESTED, CARRIER,
+CONNECTION_ASSUMED, SUPPLICANT_AVAILABLE, MODEM_AVAILABLE, NEW_ACTIVATION (queued: the next one
+begins at once), PARENT_CHANGED, PARENT_MANAGED_CHANGED, UNMANAGED_*, NETWORKING_OFF. After a
+failure the reason is NONE (src/core/devices/nm-device.c: _set_state_full, deactivate_ready)."""
 
 STATE_TEXTS = {
     0: "unknown",
@@ -140,6 +149,21 @@ def device_state_text(state: int, reason: int) -> str:
     if why:
         return f"{text} ({why})"
     return text
+
+
+def has_failed(state: int, reason: int) -> bool:
+    """The last activation of a device has failed, and the next one has not begun."""
+    if state == DISCONNECTED:
+        return reason not in NOT_FAILED_REASONS
+    return state == FAILED
+
+
+def has_no_address(state: int, reason: int) -> bool:
+    """It has failed, and nothing else than the IP configuration is said to be the cause."""
+    if not has_failed(state, reason):
+        return False
+    is_unsaid = state == DISCONNECTED and reason == 0
+    return is_unsaid or reason in NO_ADDRESS_REASONS
 
 
 def reason_text(reason: int) -> str:

@@ -6,9 +6,8 @@ from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
     DISCONNECTED,
-    FAILED,
-    IP_CONFIG,
-    NO_ADDRESS_REASONS,
+    has_failed,
+    has_no_address,
 )
 from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -25,8 +24,8 @@ from nictop.rules.fixes.profiles import (
     static_settings,
 )
 from nictop.rules.host import HostFacts
+from nictop.rules.profiles.dhcp_attempts import NO_REPLY_YET, dhcp_attempts
 from nictop.rules.profiles.nics import (
-    FIRST_ATTEMPT,
     address_evidence,
     is_nic,
     managed_nics,
@@ -65,11 +64,14 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     every five minutes; systemd-networkd stays in setup state "configuring". A private network
     between two machines usually has no DHCP server.
 
-    Critical: NetworkManager has failed or stopped trying, also while it tries again, or networkd is
-    waiting, and the NIC has no address. Warning: DHCP is in progress for the first time, or the NIC
-    has an IPv6 address only. Info: IPv6 has a default route, so the network may be IPv6-only. Not
-    reported: a NIC that was disconnected manually, has no carrier, or whose manager is still
-    starting.
+    Critical: an attempt of NetworkManager has failed, also while it tries again, or networkd is
+    waiting, and the NIC has no address. Warning: DHCP is in progress and no failure was seen, or
+    the NIC has an IPv6 address only. Info: IPv6 has a default route, so the network may be
+    IPv6-only. Not reported: a NIC that was disconnected manually or for another activation, has no
+    carrier, or whose manager is still starting.
+
+    A failure that was seen is remembered for the NIC and the profile until the profile is
+    activated: NetworkManager itself does not tell it any more after a change of the carrier.
 
     If NetworkManager uses dhclient, and the NIC is a virtual one without a cable, replies may also
     be received and rejected: a DHCP server on the same hypervisor sends them without a checksum,
@@ -86,10 +88,12 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
         profile = host.profiles.attempted(link)
         if profile is None or profile.ipv4.method != "auto" or profile.controller is not None:
             continue
-        failure = _dhcp_state(link, device, has_failed=link.ifindex in host.snapshot.without_lease)
+        failure = _dhcp_state(host, link, device, profile)
         if failure is not None:
-            severity, title = failure
-            yield _dhcp_finding(host, link, device, profile, severity=severity, title=title)
+            severity, title, outlook = failure
+            yield _dhcp_finding(
+                host, link, device, profile, severity=severity, title=title, outlook=outlook
+            )
     yield from _networkd_waits(host)
 
 
@@ -101,11 +105,12 @@ def _dhcp_finding(
     *,
     severity: Severity,
     title: str,
+    outlook: str,
 ) -> Finding:
     evidence = [*profile_evidence(profile), state_evidence(device), address_evidence(link)]
     why = f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}"
-    if device.state == IP_CONFIG and severity == "warning":
-        why += f" {FIRST_ATTEMPT}"
+    if outlook:
+        why += f" {outlook}"
     fixes = [*_static(host, link, profile)]
     client = _client_that_checks(host, link)
     if client is not None:
@@ -155,25 +160,15 @@ def _rejected_replies() -> tuple[Fix, ...]:
 
 
 def _dhcp_state(
-    link: Link, device: ManagedDevice, *, has_failed: bool
-) -> tuple[Severity, str] | None:
-    """(severity, title); None: no failure. `has_failed`: the last activation ended without an
-    address."""
-    if device.state == ACTIVATED:
-        if has_default_route(link, "ipv6"):
-            return "info", "no DHCP reply; IPv6 only"
-        return "warning" if has_global_address(
-            link
-        ) else "critical", "no IPv4 address, no DHCP reply"
-    if has_failed and DISCONNECTED < device.state < ACTIVATED:
-        return "critical", "no address, no DHCP reply; NetworkManager is retrying"
-    if device.state == IP_CONFIG:
-        return "warning", "no DHCP reply yet"
-    if device.state == FAILED and device.reason in NO_ADDRESS_REASONS:
-        return "critical", "no address: DHCP failed"
-    if device.state == DISCONNECTED:
-        return "critical", "no address, no DHCP reply; NetworkManager retries later"
-    return None
+    host: HostFacts, link: Link, device: ManagedDevice, profile: Profile
+) -> tuple[Severity, str, str] | None:
+    """(severity, title, sentences about the attempts); None: no failure."""
+    if device.state != ACTIVATED:
+        return dhcp_attempts(host, link, device, profile)
+    if has_default_route(link, "ipv6"):
+        return "info", "no DHCP reply; IPv6 only", ""
+    severity: Severity = "warning" if has_global_address(link) else "critical"
+    return severity, "no IPv4 address, no DHCP reply", ""
 
 
 def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
@@ -205,7 +200,7 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
             "warning" if has_global_address(link) else "critical",
             host,
             link,
-            "no DHCP reply yet",
+            NO_REPLY_YET,
             evidence=(
                 Evidence("state", now, f"networkctl status {shell_quote(link.name)}"),
                 Evidence("configured in", state.network_file or file, "networkctl"),
@@ -231,16 +226,17 @@ def profile_failed(host: HostFacts) -> Outcomes:
     settings that could not be applied, a missing parent of a VLAN or bond, 802.1X, missing
     firmware.
 
-    Reported for the state failed, and for a disconnected NIC with carrier whose profile has static
-    addresses and is activated automatically: NetworkManager tries four times, then waits. Not
-    reported while NetworkManager is starting.
+    Reported for the state failed, and for a disconnected NIC with carrier whose profile is
+    activated automatically: NetworkManager tries four times, then waits. Not reported while
+    NetworkManager is starting, and not for a reason that is no failure: another activation was
+    requested, the carrier came, the active profile was deleted.
 
     Source: NM_DEVICE_STATE_REASON_* in NetworkManager's nm-dbus-interface.h; nm-settings-nmcli(5)
     connection.autoconnect-retries.
     """
     manager = host.profiles.manager
     for link, device in managed_nics(host):
-        if manager is None or manager.startup or device.state not in (FAILED, DISCONNECTED):
+        if manager is None or manager.startup or not has_failed(device.state, device.reason):
             continue
         profile = host.profiles.attempted(link)
         if profile is None or _may_wait(link, device, profile):
@@ -266,7 +262,8 @@ def _may_wait(link: Link, device: ManagedDevice, profile: Profile) -> bool:
     """NetworkManager tries DHCP again by itself, or an address is there."""
     if device.state != DISCONNECTED:
         return False
-    return profile.ipv4.method == "auto" or has_global_address(link)
+    is_about_dhcp = profile.ipv4.method == "auto" and has_no_address(device.state, device.reason)
+    return is_about_dhcp or has_global_address(link)
 
 
 @host_rule("critical", uses=("networkd",))

@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nictop.model.managers.networkmanager_states import ip_settings_text
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DEACTIVATING,
+    ip_settings_text,
+)
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -57,7 +61,8 @@ def profile_was_changed_and_not_applied(host: HostFacts) -> Outcomes:
     off, so that the link will be without this profile after a reboot.
 
     Not reported: what the link has already, because it was set by hand as well; profiles that
-    describe what another program has configured; DNS, names and priorities.
+    describe what another program has configured, or that are being deactivated; DNS, names and
+    priorities.
 
     Sources: nmcli(1) connection modify, device reapply, device modify; NetworkManager's D-Bus API,
     Device.
@@ -66,7 +71,7 @@ def profile_was_changed_and_not_applied(host: HostFacts) -> Outcomes:
         return
     for link in host.links:
         device = host.profiles.device(link)
-        if device is None or device.applied is None:
+        if device is None or device.applied is None or device.state == DEACTIVATING:
             continue
         stored = host.profiles.active(link)
         if stored is None or stored.external:
@@ -75,7 +80,8 @@ def profile_was_changed_and_not_applied(host: HostFacts) -> Outcomes:
         if not changes:
             continue
         if all(change.what in NO_EFFECT_YET for change in changes):
-            yield _not_after_a_reboot(host, link, stored)
+            if device.state == ACTIVATED:
+                yield _not_after_a_reboot(host, link, stored)
         else:
             yield _not_applied(host, link, stored, changes)
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from nictop.model.devices.links import has_global_address
-from nictop.model.managers.networkmanager_states import ACTIVATED, ip_settings_text
+from nictop.model.managers.networkmanager_states import ip_settings_text
 from nictop.model.managers.profile_match import ETHERNET, ProfileMatch
-from nictop.probe.records import Link, Profile
+from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import (
@@ -28,6 +28,7 @@ from nictop.rules.profiles.nics import (
     has_nic_without_interface,
     managed_nics,
     nics,
+    use_text,
     without_profile,
 )
 from nictop.rules.profiles.old_names import is_of_a_nic
@@ -72,7 +73,7 @@ def two_profiles_compete(host: HostFacts) -> Outcomes:
             host,
             link,
             f"profiles {first} and {second} conflict",
-            evidence=tuple(_conflict_evidence(profile, active) for profile in profiles[:4]),
+            evidence=tuple(_conflict_evidence(profile, device) for profile in profiles[:4]),
             why="Both match this NIC with the same priority. NetworkManager activates the one "
             "that was last active. After a reboot the NIC may have the other profile's addresses.",
             fixes=_one_profile_fixes(host, active, others),
@@ -137,10 +138,10 @@ def _settings(profile: Profile) -> tuple[object, ...]:
     return profile.ipv4, profile.ipv6, profile.mtu, profile.controller
 
 
-def _conflict_evidence(profile: Profile, active: Profile) -> Evidence:
-    used = "last active"
-    if profile.uuid != active.uuid:
-        used = _last_active(profile.timestamp)
+def _conflict_evidence(profile: Profile, device: ManagedDevice) -> Evidence:
+    used = _last_active(profile.timestamp)
+    if profile.uuid == device.active_profile:
+        used = use_text(device)
     settings = ip_settings_text(profile.ipv4, "ipv4")
     text = f"{settings}; priority {profile.autoconnect_priority}; {used}"
     return Evidence(f"profile {quoted_name(profile.id)}", text, "nmcli con show " + profile.uuid)
@@ -402,6 +403,5 @@ def _current_profile(host: HostFacts, link: Link) -> Iterator[Evidence]:
     device, active = host.profiles.device(link), host.profiles.active(link)
     if device is None or active is None or not active.generated:
         return
-    state = "active" if device.state == ACTIVATED else "activating"
-    value = f"{quoted_name(active.id)}, auto-generated, {state}"
+    value = f"{quoted_name(active.id)}, auto-generated, {use_text(device)}"
     yield Evidence("current profile", value, "nmcli device")

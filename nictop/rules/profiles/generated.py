@@ -8,10 +8,11 @@ from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.managers.link_managers import is_only_described
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
+    DEACTIVATING,
     DISCONNECTED,
-    FAILED,
     UNAVAILABLE,
     UNMANAGED,
+    has_failed,
 )
 from nictop.model.managers.profile_match import is_disconnected_by_user, is_in_memory
 from nictop.probe.kernel.patterns import pattern
@@ -33,12 +34,13 @@ from nictop.rules.fixes.profiles import (
     static_settings,
 )
 from nictop.rules.host import HostFacts
+from nictop.rules.profiles.dhcp_attempts import dhcp_attempts
 from nictop.rules.profiles.nics import (
-    FIRST_ATTEMPT,
     address_evidence,
     is_unassigned_vf,
     managed_nics,
     state_evidence,
+    use_text,
 )
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_up, link_finding
@@ -72,11 +74,11 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
 
     Detected by the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark
     devices configured outside NetworkManager), never by its name. Critical: the NIC has no address,
-    and DHCP timed out or failed, also while it is retried. Warning: the NIC works, or DHCP is in
-    progress for the first time. Info: the NIC is down or has no carrier, or is a virtual function
-    without an address whose physical function is on this host: it is not assigned to a guest yet,
-    and is reported once per port. Not reported: NICs with one of your profiles active, and NICs
-    that were disconnected manually.
+    and an attempt has failed, also while the next one is made. Warning: the NIC works, or DHCP is
+    in progress and no failure was seen, or the NIC is between two activations. Info: the NIC is
+    down or has no carrier, or is a virtual function without an address whose physical function is
+    on this host: it is not assigned to a guest yet, and is reported once per port. Not reported:
+    NICs with one of your profiles active, and NICs that were disconnected manually.
 
     Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of
     your own takes precedence (the generated one has autoconnect-priority -999), but is used only
@@ -94,9 +96,9 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
             physical = host.functions[link.pci_address or ""].physical_function or ""
             waiting.setdefault(physical, []).append((link, device, profile))
         else:
-            yield _with_outlook(_generated(host, link, device, profile), device)
+            yield _generated(host, link, device, profile)
     for (link, device, profile), *others in waiting.values():
-        finding = _generated(host, link, device, profile)
+        finding = _generated(host, link, device, profile, is_assigned=False)
         names = ", ".join(other.name for other, _, _ in others)
         also = (Evidence("also affected", names, "NetworkManager"),) if others else ()
         yield replace(finding, severity="info", evidence=(*finding.evidence, *also))
@@ -122,15 +124,25 @@ def _depends_on(host: HostFacts, link: Link, device: ManagedDevice, profile: Pro
     return not host.profiles.user_profiles(link) and not is_disconnected_by_user(device)
 
 
-def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> Finding:
-    has_failed = link.ifindex in host.snapshot.without_lease
-    severity, title = _state(link, device, profile, has_failed=has_failed)
+def _generated(
+    host: HostFacts,
+    link: Link,
+    device: ManagedDevice,
+    profile: Profile,
+    *,
+    is_assigned: bool = True,
+) -> Finding:
+    """`is_assigned`: not a virtual function that waits for a guest."""
+    severity, title, outlook = _state(host, link, device, profile)
     own = host.profiles.user_profiles(link)
     active = host.profiles.active(link)
     static = not global_addresses(link, "ipv4")
+    title = f"{title} {quoted_name(profile.id)}"
     fixes = [rename(host, link, profile, static=static)]
     effect = _nmcli_effect(host, link)
     why = f"{effect} This profile is in memory only (lost on reboot) and uses DHCP."
+    if outlook and is_assigned:
+        why += f" {outlook}"
     if not is_up(link):
         fixes.insert(0, set_link_up(link))
     if is_only_described(device, active):
@@ -165,13 +177,6 @@ def _generated(host: HostFacts, link: Link, device: ManagedDevice, profile: Prof
     )
 
 
-def _with_outlook(finding: Finding, device: ManagedDevice) -> Finding:
-    """The finding of a NIC that waits for DHCP says when it becomes critical."""
-    if finding.severity != "warning" or device.state == ACTIVATED:
-        return finding
-    return replace(finding, why=f"{finding.why} {FIRST_ATTEMPT}")
-
-
 def _nmcli_effect(host: HostFacts, link: Link) -> str:
     """What ``nmcli con mod`` does with the name of a link whose profile has another name."""
     name = shell_quote(link.name)
@@ -184,21 +189,39 @@ def _nmcli_effect(host: HostFacts, link: Link) -> str:
 
 
 def _state(
-    link: Link, device: ManagedDevice, profile: Profile, *, has_failed: bool
-) -> tuple[Severity, str]:
-    """(severity, title). `has_failed`: the last activation ended without an address."""
-    name = quoted_name(profile.id)
+    host: HostFacts, link: Link, device: ManagedDevice, profile: Profile
+) -> tuple[Severity, str, str]:
+    """(severity, title before the name of the profile, sentences about its attempts)."""
+    uses = "uses the auto-generated profile"
+    severity, state, outlook = _progress(host, link, device, profile)
+    if not state:
+        return severity, uses, outlook
+    return severity, f"{state}; auto-generated profile", outlook
+
+
+def _progress(
+    host: HostFacts, link: Link, device: ManagedDevice, profile: Profile
+) -> tuple[Severity, str, str]:
+    """(severity, state of the NIC, sentences about its attempts); no state: the profile is active
+    and nothing is missing."""
+    needs_address = profile.ipv4.method == "auto" and not global_addresses(link, "ipv4")
     if device.state == UNAVAILABLE:
-        why = "no carrier" if is_up(link) else "down"
-        return "info", f"{why}; auto-generated profile {name}"
+        return "info", "no carrier" if is_up(link) else "down", ""
     if device.state == ACTIVATED:
-        if global_addresses(link, "ipv4") or profile.ipv4.method != "auto":
-            return "warning", f"uses the auto-generated profile {name}"
+        if not needs_address:
+            return "warning", "", ""
         severity: Severity = "warning" if has_global_address(link) else "critical"
-        return severity, f"no IPv4 address; auto-generated profile {name}"
-    if device.state not in (DISCONNECTED, FAILED) and not has_failed:
-        return "warning", f"no DHCP reply yet; auto-generated profile {name}"
-    return "critical", f"DHCP failed; auto-generated profile {name}"
+        return severity, "no IPv4 address", ""
+    attempts = dhcp_attempts(host, link, device, profile) if needs_address else None
+    if attempts is not None:
+        return attempts
+    if has_failed(device.state, device.reason):
+        return "critical", "activation failed", ""
+    if device.state == DISCONNECTED:
+        return "warning", "disconnected", ""
+    if device.state == DEACTIVATING:
+        return "warning", "being deactivated", ""
+    return "warning", "being activated", ""
 
 
 def _activate_own(host: HostFacts, link: Link, generated: Profile, own: Profile) -> Fix:
@@ -287,7 +310,7 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
 
     Sources: nmcli(1); ushiboy/nmcli#35; community.general#8583.
     """
-    for link, _ in managed_nics(host):
+    for link, device in managed_nics(host):
         profile = host.profiles.active(link)
         if profile is None or profile.generated or profile.external or profile.controller:
             continue
@@ -298,12 +321,17 @@ def no_profile_of_this_name(host: HostFacts) -> Outcomes:
         if host.profiles.ids.get(link.name, 0) > 0:
             severity = "warning"
             which = "another one"
+        use = use_text(device)
         yield link_finding(
             severity,
             host,
             link,
-            f"active profile is {quoted_name(profile.id)}; {which} is named {link.name}",
-            evidence=(*profile_evidence(profile), *other_profiles(host, link, but=profile)),
+            f"profile {quoted_name(profile.id)} is {use}; {which} is named {link.name}",
+            evidence=(
+                *profile_evidence(profile),
+                state_evidence(device),
+                *other_profiles(host, link, but=profile),
+            ),
             why=_nmcli_effect(host, link),
             fixes=(own_name(host, link, profile),),
         )

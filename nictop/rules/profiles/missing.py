@@ -38,12 +38,14 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.link.carrier_causes import NIC_FAULTS, plug_in_fixes
 from nictop.rules.profiles.nics import (
     devices_of_networkmanager,
+    is_next_queued,
     is_nic,
     is_set_up,
     is_unassigned_vf,
     managed_nics,
     nics,
     state_evidence,
+    use_text,
     without_profile,
 )
 from nictop.rules.registry import Outcomes, host_rule
@@ -212,8 +214,8 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
     no second one for a NIC whose generated profile was deleted.
 
     Reported for NICs that NetworkManager manages, in state disconnected with a carrier, if no
-    profile matches. Not reported: virtual functions whose physical function is on this host, and
-    NICs after nmcli device disconnect.
+    profile matches. Not reported: virtual functions whose physical function is on this host, NICs
+    after nmcli device disconnect, and those on which another activation was requested.
 
     Sources: NetworkManager.conf(5) no-auto-default; /usr/lib/NetworkManager/conf.d/00-server.conf.
     """
@@ -221,7 +223,7 @@ def no_profile_matches(host: HostFacts) -> Outcomes:
     for link, device in managed_nics(host):
         if link.ifindex not in idle or device.state != DISCONNECTED or link.carrier is not True:
             continue
-        if has_global_address(link) or is_disconnected_by_user(device):
+        if has_global_address(link) or is_disconnected_by_user(device) or is_next_queued(device):
             continue
         if host.profiles.fitting(link) or host.profiles.active(link) is not None:
             continue
@@ -270,12 +272,14 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
     NetworkManager restarts.
 
     Only for NICs in state disconnected with a carrier and without an address. Not reported if
-    another profile would be activated automatically.
+    another profile would be activated automatically, or another activation was requested.
 
     Source: nm-settings-nmcli(5) connection.autoconnect; nmcli(1) device disconnect.
     """
     for link, device in managed_nics(host):
         if device.state != DISCONNECTED or link.carrier is not True or has_global_address(link):
+            continue
+        if is_next_queued(device):
             continue
         waiting = _waiting_for_the_user(host, link)
         if waiting is None:
@@ -453,7 +457,8 @@ def _without_carrier(
     if active is not None:
         if active.external or is_generated_default(active):
             return None
-        return active, "warning", f"no carrier; profile {quoted_name(active.id)} is active"
+        state = f"profile {quoted_name(active.id)} is {use_text(device)}"
+        return active, "warning", f"no carrier; {state}"
     if device.state != UNAVAILABLE:
         return None
     bound = [match for match in host.profiles.user_profiles(link) if _is_bound_and_used(match)]

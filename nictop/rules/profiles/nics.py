@@ -9,7 +9,15 @@ network by cable and Wi-Fi.
 from __future__ import annotations
 
 from nictop.model.devices.links import has_global_address
-from nictop.model.managers.networkmanager_states import UNMANAGED, device_state_text
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DEACTIVATING,
+    DISCONNECTED,
+    FAILED,
+    NEW_ACTIVATION,
+    UNMANAGED,
+    device_state_text,
+)
 from nictop.model.managers.profile_match import is_generated_default
 from nictop.model.snapshot import ARPHRD_ETHER, ARPHRD_INFINIBAND, is_unread_link
 from nictop.model.text.words import is_virtual
@@ -22,11 +30,6 @@ from nictop.rules.subjects import global_address_texts
 IFF_UP, IFF_SLAVE = 0x1, 0x800
 WIFI = 2
 """NM_DEVICE_TYPE_WIFI."""
-FIRST_ATTEMPT = (
-    "Whether an attempt has failed before is not known: NetworkManager begins the next one at once "
-    "(journalctl -u NetworkManager). The finding becomes critical when a failure is seen."
-)
-"""Of a NIC that waits for DHCP."""
 
 
 def is_nic(host: HostFacts, link: Link) -> bool:
@@ -165,6 +168,26 @@ def unconfigured_nics(host: HostFacts) -> tuple[Link, ...]:
         if not host.profiles.user_profiles(link) and not set_up_otherwise(host, link):
             found.append(link)
     return tuple(found)
+
+
+USE_TEXTS = {
+    ACTIVATED: "active",
+    DEACTIVATING: "being deactivated",
+    FAILED: "failed",
+}
+"""State of a device that has a profile; else the profile is being activated."""
+
+
+def use_text(device: ManagedDevice | None) -> str:
+    """What the profile of the device is: ``active``, ``being activated``."""
+    if device is None:
+        return "active"
+    return USE_TEXTS.get(device.state, "being activated")
+
+
+def is_next_queued(device: ManagedDevice) -> bool:
+    """Disconnected only until another activation begins, which was requested already."""
+    return device.state == DISCONNECTED and device.reason == NEW_ACTIVATION
 
 
 def state_evidence(device: ManagedDevice) -> Evidence:

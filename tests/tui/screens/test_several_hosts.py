@@ -16,6 +16,7 @@ from nictop.model.columns.overview import COLUMNS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, ChangeLine, Line, Outdated, Request
 from nictop.rules import Diagnosis, Skipped
+from nictop.rules.unchecked import NOT_CHECKED_AGAIN
 from nictop.tui.screens.dialogs.question import QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -24,6 +25,7 @@ from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
 from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.findings.view import FindingList
 from nictop.tui.widgets.status.host_table import HostTable
 from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.source import SourceState
@@ -285,7 +287,8 @@ async def test_lost_values_are_grey_and_old_and_the_next_attempt_is_counted_down
 
 
 async def test_a_finding_that_was_not_checked_again_has_the_same_mark_everywhere() -> None:
-    """In Devices, Hosts, their table of interfaces, the tab and the line at the bottom."""
+    """In Devices, Hosts, their table of interfaces, the tab, the line at the bottom, and the list,
+    where its page says why."""
     async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
         await two(screen, hosts)
         old = replace(finding(subject="ens192"), host="vm1", ifindex=2, severity="warning")
@@ -303,6 +306,11 @@ async def test_a_finding_that_was_not_checked_again_has_the_same_mark_everywhere
         marked = [line for line in drawn if "vm1" in line and "ens192" in line]
         assert marked and all("▲ " not in line for line in marked), marked
         assert any("warning?" in line for line in marked), marked
+        await screen.press("4")
+        page = "\n".join(screen.drawn())
+        assert "?" in screen.lines(FindingList)[0][:4], screen.lines(FindingList)
+        assert "? warning" in page and "waiting on vm1: NetworkManager" in page, page
+        assert f"{NOT_CHECKED_AGAIN}: NetworkManager (D-Bus): not read yet" in page, page
 
 
 async def test_what_a_host_that_is_lost_shares_with_another_has_its_age() -> None:

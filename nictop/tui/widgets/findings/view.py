@@ -18,11 +18,12 @@ from textual.widgets import Input
 from nictop.model.facts import fit, width, wrap
 from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
+from nictop.probe.light_dataclasses import replace
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
 from nictop.rules.by_device import device_findings, is_subject_gone
 from nictop.rules.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
-from nictop.rules.unchecked import NOT_CHECKED_AGAIN
+from nictop.rules.unchecked import NOT_CHECKED_AGAIN, why_unchecked
 from nictop.rules.wording import (
     NIC_GONE,
     SEVERITY_LABELS,
@@ -319,7 +320,7 @@ class FindingList(ChoiceList):
 
     def _spans_before_title(self, entry: Entry, finding: Finding, cells: int) -> list[Span]:
         """Mark; time of a resolved finding, or word of the severity; host; subject."""
-        mark = severity_span(finding, self.glyphs)
+        mark = severity_span(_as_shown(entry, finding), self.glyphs)
         spans: list[Span] = [mark]
         if entry.resolved:
             spans.append((f"{self._seen(entry)} ", ""))
@@ -492,10 +493,7 @@ class FindingsView(WhileOpen, Container):
         has_own_title = self.screen.has_class("-wide")  # of the list, in its border
         if counts and not has_own_title:
             before = f"{counts} · "
-        checks = self._checks_text()
-        if width(before + checks) > page.size.width - TITLE_CELLS:
-            checks = self._checks_text(brief=True)
-        _set_title(page, before + checks)
+        _set_title(page, before + self._checks_text(page.size.width - TITLE_CELLS - width(before)))
 
     def _counts_text(self) -> str:
         """``1 critical, 3 warnings · web1: read before it changed``"""
@@ -522,10 +520,15 @@ class FindingsView(WhileOpen, Container):
             hosts_by_text.setdefault(text, []).append(host)
         return [f"{', '.join(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
 
-    def _checks_text(self, *, brief: bool = False) -> str:
+    def _checks_text(self, cells: int) -> str:
+        """In as many words as these cells have room for."""
         if self._diagnosis is None:
             return ""
-        return checks_text(self._diagnosis, self._unread, brief=brief)
+        for why in (True, False):
+            text = checks_text(self._diagnosis, self._unread, why=why)
+            if width(text) <= cells:
+                return text
+        return checks_text(self._diagnosis, self._unread, brief=True)
 
     def _seen(self, entry: Entry, characters: int | None = None) -> str:
         """``14:03:20-14:05:10``; `characters`: of each time."""
@@ -581,7 +584,7 @@ class FindingsView(WhileOpen, Container):
             )
         snapshot = self._snapshots.get(entry.about.host)
         return draw_finding(
-            entry.about,
+            _as_shown(entry, entry.about),
             cells,
             fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
             several_hosts=self._several_hosts,
@@ -631,8 +634,17 @@ class FindingsView(WhileOpen, Container):
         """Why the finding may not be so any more."""
         notice = reading_notice(snapshot) if snapshot is not None else ""
         if entry.unchecked:
-            return " · ".join(filter(None, (NOT_CHECKED_AGAIN, notice)))
+            return " · ".join(filter(None, (self._why_unchecked(entry.about), notice)))
         return notice
+
+    def _why_unchecked(self, about: Finding | SkippedCheck) -> str:
+        """``not checked again yet: NetworkManager (D-Bus): no answer within 5 s``"""
+        if self._diagnosis is None or not isinstance(about, Finding):
+            return NOT_CHECKED_AGAIN
+        reasons = why_unchecked(about, self._diagnosis)
+        if not reasons:
+            return NOT_CHECKED_AGAIN
+        return f"{NOT_CHECKED_AGAIN}: {'; '.join(reasons)}"
 
     def _gone_label(self, entry: Entry) -> str:
         if entry.has_no_nic:
@@ -694,6 +706,11 @@ class FindingsView(WhileOpen, Container):
         self.query_one(FindingPage).scroll_to(y=0, animate=False)
         self.draw_page()
         self.screen.refresh_bindings()
+
+
+def _as_shown(entry: Entry, finding: Finding) -> Finding:
+    """With the mark of what may have changed if it was not checked again, as the tab has it."""
+    return replace(finding, outdated=True) if entry.unchecked else finding
 
 
 def _is_about(entry: Entry, finding: Finding) -> bool:

@@ -1,0 +1,55 @@
+"""What is known of NetworkManager's attempts to get an address by DHCP, in the same words wherever
+it is said. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from nictop.model.managers.failed_attempts import failed_before
+from nictop.model.managers.networkmanager_states import (
+    ACTIVATED,
+    DISCONNECTED,
+    IP_CONFIG,
+    has_no_address,
+)
+from nictop.model.time_axis import event_time_text
+from nictop.probe.records import Link, ManagedDevice, Profile
+from nictop.rules.finding import Severity
+from nictop.rules.host import HostFacts
+
+NO_REPLY_YET = "no DHCP reply yet"
+TRYING_AGAIN = "DHCP failed before, trying again"
+NOT_TRYING = "DHCP failed, not trying now"
+FIRST_ATTEMPT = (
+    "Whether an attempt has failed before is not known: NetworkManager begins the next one at once "
+    "(journalctl -u NetworkManager). The finding becomes critical when a failure is seen."
+)
+RETRY = "NetworkManager tries again by itself."
+
+
+class DhcpAttempts(NamedTuple):
+    """Of one profile on one NIC that has no address."""
+
+    severity: Severity
+    title: str
+    outlook: str
+    """Sentences."""
+
+
+def dhcp_attempts(
+    host: HostFacts, link: Link, device: ManagedDevice, profile: Profile
+) -> DhcpAttempts | None:
+    """None: no request is being made, as far as is known, and none has failed."""
+    failed_at = failed_before(host.snapshot.failed_attempts, link, profile.uuid)
+    seen = ""
+    if failed_at is not None:
+        seen = f"An attempt had failed by {event_time_text(host.inventory, failed_at)}. "
+    if has_no_address(device.state, device.reason):
+        return DhcpAttempts("critical", NOT_TRYING, f"{seen}{RETRY}")
+    if not DISCONNECTED < device.state < ACTIVATED:
+        return None
+    if failed_at is not None:
+        return DhcpAttempts("critical", TRYING_AGAIN, seen.rstrip())
+    if device.state >= IP_CONFIG:
+        return DhcpAttempts("warning", NO_REPLY_YET, FIRST_ATTEMPT)
+    return None
