@@ -28,6 +28,7 @@ from nictop.hosts.theme_setting import keep_theme
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
+from nictop.tui.ascii_only import AsciiOnly
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal
 from nictop.tui.controllers.traffic import FinishedExperiment, TrafficController
@@ -133,6 +134,8 @@ class NictopApp(PrivateApp):
             lambda filters: without_black(filters, lambda: self.theme in ANSI_TEXTS)
         )
         self.glyphs = glyphs
+        if glyphs.is_ascii:
+            self.change_filters(lambda filters: [*filters, AsciiOnly()])
         self._colours = colours
         self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)
         self._set_first_theme(theme)

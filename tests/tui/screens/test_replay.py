@@ -259,11 +259,14 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
         assert sum(" live " in row for row in screen.drawn()) >= len(NAMES)
 
 
-async def test_no_escapes_on_an_ascii_console() -> None:
-    """Views, help and facts of the demo contain only characters that have an ASCII form."""
-    async with screen_with_replay(
-        DEMO, WIDE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=ASCII
-    ) as screen:
+@pytest.mark.parametrize(
+    ("size", "start"),
+    [(WIDE, DEMO_START_SECONDS), (NARROW, DEMO_START_SECONDS), (NARROW, 26.0), ((60, 20), 68.0)],
+)
+async def test_no_escapes_on_an_ascii_console(size: tuple[int, int], start: float) -> None:
+    """Views, help and facts of the demo contain only characters that have an ASCII form; also where
+    Textual cuts a title in a border, as of findings of a host that was read before an event."""
+    async with screen_with_replay(DEMO, size, start=start, nic=DEMO_NIC, glyphs=ASCII) as screen:
         await screen.until(lambda: screen.nictop.diagnosis.result is not None)
         for keys in ("1", "enter", "2", "3", "4", "enter", "5", "down", "6", "7", "enter"):
             await screen.press(keys)
