@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -299,8 +300,11 @@ class NictopApp(PrivateApp):
         if wanted.asks and isinstance(self.screen, FramedScreen):
             ask_time(self.screen)
 
+    def held_keys(self) -> AbstractContextManager[None]:
+        return self._type_ahead.held()
+
     async def _look_back(self) -> None:
-        with self._type_ahead.held():
+        with self.held_keys():
             await self._open_past()
 
     async def _open_past(self) -> None:
