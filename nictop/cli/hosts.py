@@ -11,6 +11,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from importlib import import_module
 
 from nictop.cli import SUMMARIES
@@ -323,7 +324,12 @@ def _observe_live(
 
         from nictop.cli.event_loop import result_of
         from nictop.hosts.connect import connect
-        from nictop.hosts.observe import HOSTS_TIMEOUT, observe_all
+        from nictop.hosts.observe import (
+            HOSTS_TIMEOUT,
+            MAX_CONCURRENT_HOSTS,
+            observe_all,
+            time_limit,
+        )
         from nictop.hosts.session import HostSession
 
     timeout = HOSTS_TIMEOUT
@@ -337,6 +343,14 @@ def _observe_live(
         from nictop.hosts.agents import ANSWER_SECONDS, agents_are_asked
 
         last, timeout = (*last, lambda: agents_are_asked), timeout + ANSWER_SECONDS
+
+    def longest(sessions: Sequence[HostSession]) -> float:
+        turns = math.ceil(len(sessions) / MAX_CONCURRENT_HOSTS)
+        limits = (
+            time_limit(session, interval=options.interval, seconds=seconds, timeout=timeout)
+            for session in sessions
+        )
+        return turns * max(limits)
 
     async def observed() -> tuple[Answer, ...]:
         sessions = []
@@ -352,7 +366,7 @@ def _observe_live(
             sessions.append(HostSession(host, source, watch_devices=True))
         importing = asyncio.ensure_future(_import(modules, sessions))
         try:
-            async with waiting_line(sessions, seconds):
+            async with waiting_line(sessions, seconds, partial(longest, sessions)):
                 answers = await observe_all(
                     sessions, interval=options.interval, seconds=seconds, timeout=timeout, last=last
                 )

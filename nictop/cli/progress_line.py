@@ -1,7 +1,7 @@
-"""What a command waits for, in one line on stderr that is overwritten; nothing where stderr is not
-a terminal.
+"""What a command waits for, in one line on stderr that is overwritten; where stderr is not a
+terminal, a line for what takes long.
 
-nictop: vm1: logging in, 4 s · vm2: reading inventory, 2 s
+nictop: 12 of at most 90 s · vm1: logging in, 4 s · vm2: reading inventory, 2 s
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
@@ -28,6 +29,9 @@ SEPARATOR = " · "
 WAITING_REDRAW_SECONDS = 0.5
 MAX_WAITING_NAMES = 3
 """Hosts in the line."""
+LONG_WAIT_SECONDS = 10.0
+"""After which the time limit is told too; and where stderr is no terminal, seconds between the
+lines."""
 LONG_READING_SECONDS = 5.0
 """After its first inventory took so long, it is said before that another one may follow."""
 
@@ -110,14 +114,20 @@ def telling(text: str) -> Generator[None, None, None]:
 
 @asynccontextmanager
 async def waiting_line(
-    sessions: Sequence[HostSession], rates_seconds: float | None
+    sessions: Sequence[HostSession],
+    rates_seconds: float | None,
+    limit: Callable[[], float],
+    *,
+    logs: bool = True,
 ) -> AsyncGenerator[ProgressLine, None]:
-    """Tell on a terminal what of these hosts is waited for inside the block. `rates_seconds`: of
-    rates that are measured of each; None: a host is waited for until it is read."""
+    """Tell what of these hosts is waited for inside the block. `rates_seconds`: of rates that are
+    measured of each; None: a host is waited for until it is read. `limit`: seconds that it takes at
+    most. `logs`: False: the caller logs the steps where stderr is no terminal."""
     import asyncio
 
     line = ProgressLine()
-    task = asyncio.ensure_future(_tell(line, sessions, rates_seconds))
+    text = partial(_limited_text, sessions, rates_seconds, monotonic(), limit)
+    task = asyncio.ensure_future(_tell(line, text, logs=logs))
     try:
         yield line
     finally:
@@ -131,18 +141,40 @@ async def wait_for_hosts(sessions: Sequence[HostSession], seconds: float) -> Non
     a line for each step. Raises HostUnreachable."""
     from nictop.traffic.hosts.readings import wait_for_readings
 
-    async with waiting_line(sessions, None) as line:
+    def limit() -> float:
+        return seconds * max(session.slowness.factor for session in sessions)
+
+    async with waiting_line(sessions, None, limit, logs=False) as line:
         await wait_for_readings(sessions, seconds, line.log)
 
 
-async def _tell(
-    line: ProgressLine, sessions: Sequence[HostSession], rates_seconds: float | None
-) -> None:
+async def _tell(line: ProgressLine, text: Callable[[float], str], *, logs: bool) -> None:
     import asyncio
 
-    while True:
-        line.show(waiting_text(sessions, rates_seconds, monotonic()))
+    while line.is_terminal:
+        line.show(text(monotonic()))
         await asyncio.sleep(WAITING_REDRAW_SECONDS)
+    while logs:
+        await asyncio.sleep(LONG_WAIT_SECONDS)
+        waiting = text(monotonic())
+        if waiting:
+            line.log(f"waiting: {waiting}")
+
+
+def _limited_text(
+    sessions: Sequence[HostSession],
+    rates_seconds: float | None,
+    begin: float,
+    limit: Callable[[], float],
+    now: float,
+) -> str:
+    """``31 of at most 90 s · vm1: reading interfaces, 14 s``; of a short wait only the hosts."""
+    from nictop.model.text.units import of_limit_text
+
+    text = waiting_text(sessions, rates_seconds, now)
+    if not text or now - begin < LONG_WAIT_SECONDS:
+        return text
+    return f"{of_limit_text(now - begin, limit())}{SEPARATOR}{text}"
 
 
 def _is_awaited(session: HostSession, rates_seconds: float | None) -> bool:

@@ -120,19 +120,18 @@ async def observe(
     HostUnreachable if nothing was.
     """
     await session.request(Request(events=True))  # the answer is to be true when it is given
-    rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
     losses: dict[str, None] = {}
     answer = asyncio.ensure_future(_complete(session, interval, seconds, tuple(last), losses))
     begin = time.monotonic()
-    limit = timeout + rest
+    limit = time_limit(session, interval=interval, seconds=seconds, timeout=timeout)
     try:
         while not answer.done() and time.monotonic() < begin + limit:
             await asyncio.wait({answer}, timeout=begin + limit - time.monotonic())
-            limit = timeout * session.slowness.factor + rest
+            limit = time_limit(session, interval=interval, seconds=seconds, timeout=timeout)
         if answer.done():
             return answer.result()
         sentence = f"no complete answer within {limit:.0f} s"
-        reason = _reason(session, losses)
+        reason = _reason(session, losses) or session.start.active_text(time.monotonic())
         if reason:
             sentence += f": {reason}"
         if session.snapshot.inventory is None:
@@ -143,6 +142,12 @@ async def observe(
         answer.cancel()
         await asyncio.gather(answer, return_exceptions=True)
         await session.close()
+
+
+def time_limit(session: HostSession, *, interval: float, seconds: float, timeout: float) -> float:
+    """Seconds that `observe` takes at most: a slow host may need longer."""
+    rest = (MIN_COUNTER_RECORDS + 1) * interval + seconds
+    return timeout * session.slowness.factor + rest
 
 
 def _as_lost(

@@ -97,7 +97,7 @@ class StartSteps:
             self._end(now)
             self._has_failed = True
         elif item.stage is not None:  # its hello has come, the rest of the probe is on its way
-            self._begin(item.stage, now, item.target)
+            self._process_rest(item.stage, now, item.target)
         else:
             self.attempt = 0
             self._begin_links(now)
@@ -112,6 +112,15 @@ class StartSteps:
         self._attempt_began = now
         if self._names is PROBE_STEPS:
             self._begin("probe", now)
+
+    def _process_rest(self, stage: ConnectionStage, now: float, sent: str) -> None:
+        """How much of the probe was `sent`; the steps after it may have begun already, and are not
+        taken back."""
+        newest = self._begun[-1] if self._begun else None
+        if newest is None or newest.name not in INVENTORY_STEPS:
+            self._begin(stage, now, sent)
+        elif newest.name == "links" and newest.ended is None:
+            self._begun[-1] = replace(newest, target=f"{sent} of the probe sent" if sent else "")
 
     def process_line(self, line: Line, snapshot: Snapshot, now: float) -> None:
         """A line was received; `snapshot` is the one after it. What it has of an attempt before is
@@ -144,8 +153,10 @@ class StartSteps:
         return self._is_over or (bool(self._begun) and self._begun[-1].name == "inventory")
 
     def _begin_links(self, now: float) -> None:
-        """Unless they have been read already."""
-        if not self._has_part:
+        """Unless they have been read already, or are being read."""
+        newest = self._begun[-1] if self._begun else None
+        is_on = newest is not None and newest.name == "links" and newest.ended is None
+        if not self._has_part and not is_on:
             self._begin("links", now)
 
     def process_stopped(self, now: float) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -28,6 +29,7 @@ from nictop.hosts.theme_setting import keep_theme
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
+from nictop.tui.ascii_only import AsciiOnly
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal
 from nictop.tui.controllers.traffic import FinishedExperiment, TrafficController
@@ -134,6 +136,8 @@ class NictopApp(PrivateApp):
             lambda filters: without_black(filters, lambda: self.theme in ANSI_TEXTS)
         )
         self.glyphs = glyphs
+        if glyphs.is_ascii:
+            self.change_filters(lambda filters: [*filters, AsciiOnly()])
         self._colours = colours
         self.themes = theme_names(ansi_only=colours < 256 or glyphs.is_ascii)
         self._set_first_theme(theme)
@@ -297,8 +301,11 @@ class NictopApp(PrivateApp):
         if wanted.asks and isinstance(self.screen, FramedScreen):
             ask_time(self.screen)
 
+    def held_keys(self) -> AbstractContextManager[None]:
+        return self._type_ahead.held()
+
     async def _look_back(self) -> None:
-        with self._type_ahead.held():
+        with self.held_keys():
             await self._open_past()
 
     async def _open_past(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import os
 import socket
@@ -9,10 +10,11 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
-from nictop.cli.progress_line import ProgressLine, waiting_text, whole_parts
+from nictop.cli.progress_line import ProgressLine, waiting_line, waiting_text, whole_parts
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import LOCAL, Host
 from nictop.probe.records import Line
@@ -65,6 +67,29 @@ def test_each_stage_of_a_slow_host_is_named_with_its_seconds() -> None:
         "vm1: measuring, 0 of 3 s, then reading again (about 10 s)",
         "vm1: measuring, 0 of 3 s, then reading again (about 10 s)",
     ]
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+async def test_a_long_wait_tells_its_limit(
+    is_terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where stderr is no terminal."""
+    one = session()
+    one.process(SourceState("connecting", stage="login", target="root"), monotonic())
+    monkeypatch.setattr("nictop.cli.progress_line.LONG_WAIT_SECONDS", 0.0)
+    told: list[str] = []
+    is_told = asyncio.Event()
+
+    def note(_: ProgressLine, text: str) -> None:
+        told.append(text)
+        is_told.set()
+
+    monkeypatch.setattr(ProgressLine, "show" if is_terminal else "log", note)
+    monkeypatch.setattr(sys, "stderr", Terminal() if is_terminal else io.StringIO())
+    async with waiting_line([one], 3.0, lambda: 90.0):
+        await is_told.wait()
+    waiting = "0 of at most 90 s · vm1: logging in"
+    assert told[0] == waiting if is_terminal else f"waiting: {waiting}"
 
 
 def test_a_slow_host_is_said_to_be_read_again_before_it_is() -> None:

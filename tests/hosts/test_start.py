@@ -185,14 +185,36 @@ def test_the_probe_is_still_being_sent_after_its_hello() -> None:
         one.process(line, 13.0)
     for now in (15.0, 40.0):
         one.process(SourceState("live", stage="probe", target=f"{now:.0f} of 912 kB"), now)
-    assert one.status_text(41.0, 1.0) == "starting probe, 30 s"
+    assert one.status_text(41.0, 1.0) == "reading interfaces, 29 s", "no step is taken back"
     (active,) = [step for step in one.start.steps(41.0) if step.state == "active"]
-    assert (active.name, active.target, active.seconds) == ("probe", "40 of 912 kB", 30.0)
+    told = ("links", "40 of 912 kB of the probe sent", 29.0)
+    assert (active.name, active.target, active.seconds) == told
+    one.process(counters(42.0, {}), 42.0)
+    assert [step.target for step in one.start.steps(43.0) if step.state == "active"] == [told[1]]
     assert one.is_overdue(60.0, 1.0)
     one.process(part("platform"), 61.0)
-    (probe,) = [step for step in one.start.steps(61.0) if step.name == "probe"]
-    assert (probe.state, probe.target) == ("done", ""), "✓ start the probe 40 of 912 kB"
+    one.process(SourceState("live", stage="probe", target="912 of 912 kB"), 61.0)
+    (links,) = [step for step in one.start.steps(61.0) if step.name == "links"]
+    assert (links.state, links.target) == ("done", "")
     assert one.status_text(61.0, 1.0) == "reading inventory"
+
+
+def test_the_steps_of_one_attempt_only_go_forward() -> None:
+    """Readings of a host may come before the rest of its probe, also after a reconnection."""
+    one = session()
+    first = (SourceState("connecting"), stage("probe"), SourceState("live"), hello(), KNOWN)
+    lost = (SourceState("lost", "gone", 1.0), SourceState("connecting"), stage("probe"))
+    rest = SourceState("live", stage="probe", target="40 of 912 kB")
+    for item in (*first, *lost):
+        one.process(item, 10.0)
+    shown = []
+    for item in (rest, SourceState("live"), hello(), counters(12.0, {}), rest, counters(13.0, {})):
+        one.process(item, 11.0)
+        shown.append(one.start.active_text(11.0).partition(",")[0])
+    assert shown == ["starting probe", *["reading interfaces"] * 5]
+    one.process(KNOWN, 12.0)
+    one.process(rest, 12.0)
+    assert one.start.active_text(13.0) == ""
 
 
 def test_an_inventory_that_was_stopped_is_read_again_and_counts_from_then() -> None:

@@ -173,12 +173,14 @@ async def wait_until_read(session: HostSession, enough: Enough) -> None:
         return judged is not None and enough(session.facts)
 
     begin, limit = monotonic(), HOSTS_TIMEOUT
-    async with waiting_line((session,), RATES_SECONDS):
+    async with waiting_line((session,), RATES_SECONDS, lambda: limit):
         in_time = False
         while not in_time and monotonic() < begin + limit:
             rest = begin + limit - monotonic()
             in_time = await session.until(lambda: session.is_unreachable or is_read(), rest)
             limit = HOSTS_TIMEOUT * session.slowness.factor
     if session.is_unreachable or not in_time:
-        why = clean(session.snapshot.message) or f"no complete answer within {limit:g} s"
+        doing = session.start.active_text(monotonic())
+        late = f"no complete answer within {limit:g} s"
+        why = clean(session.snapshot.message) or (f"{late}: {doing}" if doing else late)
         raise HostUnreachable(f"{clean(session.name)}: {why}")

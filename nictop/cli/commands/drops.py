@@ -75,6 +75,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
     import asyncio
+    from functools import partial
 
     from nictop.cli.event_loop import result_of
     from nictop.cli.progress_line import ProgressLine, waiting_line
@@ -95,13 +96,19 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
         except NictopError as error:
             return UnreachableHost(session.name, error.message.removeprefix(f"{session.name}: "))
 
+    def limit(sessions: Sequence[HostSession]) -> float:
+        return HOSTS_TIMEOUT * max(session.slowness.factor for session in sessions)
+
     async def monitor_all() -> Sequence[HostDrops]:
         access = {"sudo": options.sudo, "accept_new_host_keys": options.accept_new_host_keys}
         sessions = [
             HostSession(host, connect(host, options.interval, **access), watch_devices=True)
             for host in hosts
         ]
-        async with running(*sessions), waiting_line(sessions, None) as line:
+        async with (
+            running(*sessions),
+            waiting_line(sessions, None, partial(limit, sessions), logs=False) as line,
+        ):
             return await asyncio.gather(*(monitor(session, line) for session in sessions))
 
     return result_of(monitor_all())

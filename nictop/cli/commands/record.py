@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, parse_seconds
 from nictop.cli.hosts import connect_host, wanted_hosts
-from nictop.cli.progress_line import ProgressLine
+from nictop.cli.progress_line import LONG_WAIT_SECONDS, ProgressLine
 from nictop.errors import HostUnreachable, NictopError
 
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ class _HostProgress:
         self.first_counters: float | None = None
         self.has_inventory = False
         self._was_lost = False
+        self._live_since: float | None = None
 
     def process(self, item: Line | SourceState, now: float) -> None:
         from nictop.probe.records import Line
@@ -168,6 +169,7 @@ class _HostProgress:
             self.state = item.state
             if item.state != "live":
                 self._start.process_state(item, now)
+            self._live_since = now if item.state == "live" else None
             if item.state in ("lost", "failed"):
                 self.reason, self._was_lost = item.message, True
             return
@@ -181,7 +183,9 @@ class _HostProgress:
         return self.has_inventory or self.first_counters is not None
 
     def text(self, now: float) -> str:
-        """``live``, ``logging in, 4 s``"""
+        """``live``, ``logging in, 4 s``, ``no reading yet, 14 s``"""
+        if self._live_since is not None and not self.has_reading:
+            return f"no reading yet, {now - self._live_since:.0f} s"
         if self.state != "connecting":
             return self.state
         return self._start.active_text(now) or self.state
@@ -210,7 +214,7 @@ class _RecordingRun:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, self._stop.set)
         pause = PROGRESS_SECONDS if self._progress.is_terminal else UNSEEN_SECONDS
-        begin = loop.time()
+        begin = told = loop.time()
         tasks = [asyncio.ensure_future(self._follow(source)) for source in self._sources]
         end = asyncio.ensure_future(_all(tasks))
         try:
@@ -221,6 +225,9 @@ class _RecordingRun:
                 if left <= 0:
                     break
                 self._progress.show(self._progress_text())
+                if self._awaited_texts() and loop.time() >= told + LONG_WAIT_SECONDS:
+                    told = loop.time()
+                    self._progress.log(f"waiting: {self._waiting_text(begin, limit)}")
                 await self._wait(min(pause, left), end)
         finally:
             await asyncio.gather(*(source.close() for source in self._sources))
@@ -282,7 +289,7 @@ class _RecordingRun:
         parts = []
         if len(self._hosts) > 1:
             parts.append(f"{live} of {len(self._hosts)} hosts live")
-        parts += self._awaited_texts()
+        parts += self._state_texts()
         parts += [units.bytes_(self._recorder.size), f"recorded {self._recorded_text()}"]
         if self._recorder.dropped:
             parts.append(f"{self._recorder.dropped} lines lost")
@@ -305,15 +312,31 @@ class _RecordingRun:
             return "nothing yet"
         return units.whole_seconds(int(asyncio.get_running_loop().time() - min(begun)))
 
-    def _awaited_texts(self) -> list[str]:
-        """``vm1: logging in, 4 s``: the first host that is not live; of a single host also ``vm1:
-        live``."""
+    def _state_texts(self) -> list[str]:
+        """`_awaited_texts`; of a single host also ``vm1: live``."""
+        if len(self._hosts) > 1:
+            return self._awaited_texts()
         now = asyncio.get_running_loop().time()
-        is_single = len(self._hosts) == 1
+        return [f"{name}: {host.text(now)}" for name, host in self._hosts.items()]
+
+    def _awaited_texts(self) -> list[str]:
+        """``vm1: logging in, 4 s``: the first host that has sent nothing yet."""
+        now = asyncio.get_running_loop().time()
         for name, host in self._hosts.items():
-            if is_single or host.state == "connecting":
+            is_silent = host.state == "live" and not host.has_reading
+            if is_silent or host.state == "connecting":
                 return [f"{name}: {host.text(now)}"]
         return []
+
+    def _waiting_text(self, begin: float, limit: float | None) -> str:
+        """With the time limit, where there is one."""
+        from nictop.model.text.units import of_limit_text
+
+        parts = self._awaited_texts()
+        if limit is not None:
+            seconds = asyncio.get_running_loop().time() - begin
+            parts.insert(0, of_limit_text(seconds, limit + FIRST_READING_SECONDS))
+        return " · ".join(parts)
 
 
 async def _all(tasks: Sequence[asyncio.Task[None]]) -> None:

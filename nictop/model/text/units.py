@@ -183,6 +183,13 @@ def duration(seconds: float | None) -> str:
     return text
 
 
+def of_limit_text(seconds: float, limit: float) -> str:
+    """``31 of at most 90 s``, ``31 s`` without a limit."""
+    if math.isinf(limit):
+        return f"{seconds:.0f} s in all"
+    return f"{seconds:.0f} of at most {limit:.0f} s"
+
+
 def whole_seconds(seconds: float) -> str:
     """A duration without fractions below a minute: ``0 s``, ``39 s``, ``2 min 5 s``."""
     if seconds < 59.5:

@@ -240,3 +240,6 @@ class Settings:
     checksum_errors: dict[str, int] = field(default_factory=dict)
     """Received packets with a wrong checksum since boot: ``udp``, ``tcp`` (both families) and
     ``udp6``. InCsumErrors of /proc/net/snmp, Udp6InCsumErrors of /proc/net/snmp6 (Linux 3.10)"""
+    idle_driver: str | None = None
+    """Driver of the sleep states of the CPUs: ``intel_idle``, ``haltpoll``, ``none``.
+    /sys/devices/system/cpu/cpuidle/current_driver. None: no such file, or an older recording."""

@@ -138,7 +138,10 @@ FIELDS_WITHOUT_NAMES: dict[str, frozenset[str]] = {
     "Platform": ALL_FIELDS,
     "Thread": frozenset(("kind", "name", "nics")),
     "Settings": frozenset(
-        ("sysctl", "congestion_control", "governors", "tables", "tcp_buffers", "checksum_errors")
+        (
+            *("sysctl", "congestion_control", "governors", "tables", "tcp_buffers"),
+            *("checksum_errors", "idle_driver"),
+        )
     ),
     "Unreadable": frozenset(("reason",)),
     "Profile": frozenset(

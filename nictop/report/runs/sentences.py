@@ -769,7 +769,10 @@ def _sent_text(result: Result, flow: Flow) -> str:
     rate = f"{units.bits_per_second(flow.sent.bits_per_second)} {how} {clean(flow.sender)}"
     if _is_foreign(result, flow.sender):
         rate += REPORTED
-    parts = [rate + _seconds_apart_text(flow.sent, flow.received)]
+    seconds = _seconds_apart_text(flow.sent, flow.received)
+    if result.failure is not None and flow.received is None:
+        seconds = f" in {units.duration(flow.sent.seconds)}"
+    parts = [rate + seconds]
     if flow.retransmits is not None:
         parts.append(count_noun(flow.retransmits, "retransmit") + _per_gigabyte_text(flow))
     for sockets in result.sockets:

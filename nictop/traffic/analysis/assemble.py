@@ -40,7 +40,11 @@ from nictop.traffic.analysis.socket_samples import (
     socket_figures,
     socket_retransmits,
 )
-from nictop.traffic.analysis.stopped import no_measured_interval, totals_of_intervals
+from nictop.traffic.analysis.stopped import (
+    no_measured_interval,
+    totals_of_intervals,
+    totals_of_planned_seconds,
+)
 from nictop.traffic.analysis.transactions import (
     floor_of,
     transaction_bottleneck,
@@ -216,7 +220,7 @@ def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
     received = _total(sender_end, receiver_end, by_sender=False)
     if received is None and sent is not None and axis is not None:
         received = _acknowledged(whole, sender, sent, axis)
-    return Flow(
+    flow = Flow(
         sender_end.host,
         receiver_end.host,
         sent,
@@ -225,6 +229,9 @@ def _flow(whole: RunLog, sender: Side, axis: float | None) -> Flow:
         retransmits,
         _sent_points(whole, sender_end, axis),
     )
+    if whole.failure is None:
+        return flow
+    return totals_of_planned_seconds(flow, group.plan.time)
 
 
 def _stopped_flow(log: RunLog, side: Side, axis: float | None) -> Flow:

@@ -1,9 +1,9 @@
 """Whether CPUs were the bottleneck: a full CPU or thread of an end, steal, a full host or
 hypervisor.
 
-Reads nothing. A full CPU is the cause only if the run works there: softirq, or a thread of the
-generator that gets about as much of the CPU as a fair scheduler gives each thread. A CPU that is
-filled by other processes while the run works elsewhere is no evidence.
+Reads nothing. A full CPU is the cause only if it is known that the run filled it: softirq, or
+threads of the generator. One that other processes filled, or of which it is not known who did, is
+possible: the same run may carry many times as much on such a CPU.
 """
 
 from __future__ import annotations
@@ -39,8 +39,11 @@ MINOR_SHARE = 0.05
 """Of a core: threads that used less are not listed."""
 FOREIGN_CPU_SHARE = 0.2
 """Of a core: other processes that used less are not listed beside a CPU that the run filled."""
-FAIR_SHARE = 0.5
-"""Of what a fair scheduler would give: a thread that used less did not need more."""
+RUN_SHARE = 0.4
+"""Of the busy time of a full CPU, by softirq and the generator: the run filled it, or shares it
+with one other thread, when a fair scheduler gives each of them half. With less others filled it."""
+BY_OTHERS = ", most of it not by this test"
+BY_UNKNOWN = ", by which programs is not known: threads not read"
 THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01
 """Of the seconds of the run, in which threads of the cgroup waited for its CPU limit: the cause,
 and mentioned."""
@@ -184,13 +187,15 @@ def _full_cpu_of_end(
     for cpu in busiest_first(load):
         at = f" at {units.percentage(cpu.busy)}"
         if cpu.busy < BUSY_CPU_SHARE:
-            possible.append(Phrase(f"{where} CPU {cpu.cpu}", f"{at}{users_text(load, cpu)}"))
-        elif needs_more_cpu(load, cpu):
+            unknown = BY_UNKNOWN if load.threads is None else ""
+            rest = f"{at}{unknown}{users_text(load, cpu)}"
+            possible.append(Phrase(f"{where} CPU {cpu.cpu}", rest))
+        elif is_filled_by_run(load, cpu):
             has_queues = end == "receiver" and load.host in setups
             queues = setups[load.host].queues if has_queues else None
             return _cpu_phrase(result, flow, load, cpu, queues)
         else:
-            rest = f"{at}, little of it by this test{users_text(load, cpu)}"
+            rest = f"{at}{_shares_text(cpu)}{others_text(load)}{users_text(load, cpu)}"
             possible.append(Phrase(f"{where} CPU {cpu.cpu}", rest))
     thread = _generator_thread(load)
     if thread is None or thread.share < BUSY_CPU_SHARE:
@@ -300,14 +305,18 @@ def _threads_on(load: HostLoad, cpu: int) -> tuple[list[ThreadLoad], list[Thread
     return own, others
 
 
-def needs_more_cpu(load: HostLoad, cpu: BusyCpu) -> bool:
-    """The run needed more of a full CPU than it got. With fair scheduling each of n threads gets
-    1/n of a CPU; softirq has precedence."""
+def is_filled_by_run(load: HostLoad, cpu: BusyCpu) -> bool:
+    """Softirq and the threads of the generator are much of its busy time, as far as that is
+    known."""
     if load.threads is None:
-        return True
-    own, others = _threads_on(load, cpu.cpu)
-    used = cpu.softirq + sum(thread.share for thread in own)
-    return used >= FAIR_SHARE / (len(_without_softirq(others)) + 1)
+        return cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy
+    own, _ = _threads_on(load, cpu.cpu)
+    return cpu.softirq + sum(thread.share for thread in own) >= RUN_SHARE * cpu.busy
+
+
+def others_text(load: HostLoad) -> str:
+    """Of a full CPU, or of all, that the run is not known to have filled: who did."""
+    return BY_UNKNOWN if load.threads is None else BY_OTHERS
 
 
 def _without_softirq(threads: Iterable[ThreadLoad]) -> list[ThreadLoad]:
@@ -333,8 +342,7 @@ def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: 
     if cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy:
         beside = f", also running {_threads(others)}{ON_ANY_CPU}" if is_shared else ""
         return f"{units.percentage(cpu.softirq)} softirq{_queues_text(queues)}{beside}{packets}"
-    full = units.percentage(cpu.busy)
-    parts = f"{full} ({_shares(cpu)})"
+    parts = f"{units.percentage(cpu.busy)}{_shares_text(cpu)}"
     if is_shared:
         text = f"{parts}, shared with other processes: {_threads(others)}"
         if own:
@@ -342,12 +350,7 @@ def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: 
         return f"{text}{ON_ANY_CPU}"
     if own:
         return f"{parts}: generator thread {_threads(own[:1])}{ON_ANY_CPU}{packets}"
-    busy = load.busy
-    assert busy is not None
-    if load.threads is None and busy.user > busy.system + busy.irq + busy.softirq:
-        # most of the work of sending and receiving is done by the kernel
-        return f"{full}, mostly user time (generator or another program)"
-    return f"{parts}, mostly outside of interrupts{packets}"
+    return f"{parts}{packets}"
 
 
 def _queues_text(queues: int | None) -> str:
@@ -356,8 +359,8 @@ def _queues_text(queues: int | None) -> str:
     return ", single queue" if queues == 1 else f", {queues} queues"
 
 
-def _shares(cpu: BusyCpu) -> str:
-    """``system 71 %, user 15 %, softirq 11 %``"""
+def _shares_text(cpu: BusyCpu) -> str:
+    """`` (system 71 %, user 15 %, softirq 11 %)``"""
     parts = (
         ("system", cpu.system),
         ("user", cpu.user),
@@ -369,7 +372,8 @@ def _shares(cpu: BusyCpu) -> str:
         if share is not None and share >= MIN_LISTED_SHARE:
             known.append((share, name))
     known.sort(reverse=True)
-    return ", ".join(f"{name} {units.percentage(share)}" for share, name in known)
+    shares = ", ".join(f"{name} {units.percentage(share)}" for share, name in known)
+    return f" ({shares})" if shares else ""
 
 
 def users_text(load: HostLoad, cpu: BusyCpu) -> str:
@@ -402,9 +406,9 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
         if busy is None or busy.total < FULL_HOST_SHARE * busy.cores:
             continue
         limit, rest = f"all CPUs of {clean(load.host)}", f": {_busy_text(busy)}{_others_text(load)}"
-        if _needs_more_cpus(load):
+        if _are_filled_by_run(load, busy):
             return Judgement.of_cause(limit, f"{rest}{packets_text(result, flow)}")
-        possible.append(Phrase(limit, f"{rest}, little of it by this test"))
+        possible.append(Phrase(limit, f"{rest}{others_text(load)}"))
     of_hypervisors = _cpus_of_hypervisors(result)
     if of_hypervisors.cause is not None:
         return of_hypervisors
@@ -420,13 +424,16 @@ def _cpus_of_hypervisors(result: Result) -> Judgement:
         if busy is None or not is_hypervisor:
             continue
         where = clean(load.host)
-        if _is_hypervisor_full(load, busy):
+        if _is_full_of_machines(load, busy):
             rest = f": {_busy_text(busy)}; most for {_machines_text(load)}"
             return Judgement.of_cause(f"hypervisor {where}", rest)
         hottest = f"{where} CPU {busy.hottest} at {units.percentage(busy.hottest_busy)}"
         windows = _full_windows_text(result, load)
         if windows:
             rest = f" ({hottest} on average; {windows})"
+            possible.append(Phrase(f"a CPU of hypervisor {where}", rest))
+        elif _is_hypervisor_full(busy):
+            rest = f" ({hottest} on average, not known to be of virtual machines)"
             possible.append(Phrase(f"a CPU of hypervisor {where}", rest))
         else:
             examined.append(hottest)
@@ -449,13 +456,20 @@ def _others_text(load: HostLoad) -> str:
     return f"; other processes: {_threads(others)}{ON_ANY_CPU}"
 
 
-def _is_hypervisor_full(load: HostLoad, busy: Busy) -> bool:
-    """All its CPUs, or the one on which a virtual machine ran."""
+def _is_hypervisor_full(busy: Busy) -> bool:
+    """All its CPUs, or one."""
+    return busy.total >= FULL_HOST_SHARE * busy.cores or busy.hottest_busy >= BUSY_CPU_SHARE
+
+
+def _is_full_of_machines(load: HostLoad, busy: Busy) -> bool:
+    """All its CPUs, or the one on which virtual machines ran, and much of it by these."""
     if busy.total >= FULL_HOST_SHARE * busy.cores:
-        return True
+        of_machines = sum(machine.cores for machine in load.machines)
+        return of_machines >= RUN_SHARE * busy.total
     if busy.hottest_busy < BUSY_CPU_SHARE:
         return False
-    return any(busy.hottest in machine.cpus for machine in load.machines)
+    there = (machine.cores for machine in load.machines if busy.hottest in machine.cpus)
+    return sum(there) >= RUN_SHARE * busy.hottest_busy
 
 
 def _machines_text(load: HostLoad) -> str:
@@ -467,19 +481,13 @@ def _machines_text(load: HostLoad) -> str:
     return ", ".join(texts)
 
 
-def _needs_more_cpus(load: HostLoad) -> bool:
-    """As `needs_more_cpu`, for all CPUs together: one thread uses one CPU at most."""
-    if load.threads is None or load.busy is None:
-        return True
-    own = 0.0
-    others = []
-    for thread in load.threads:
-        if thread.generator:
-            own += thread.share
-        elif thread.share >= MINOR_SHARE:
-            others.append(thread)
-    fair = min(1.0, load.busy.cores / (len(_without_softirq(others)) + 1))
-    return own + load.busy.irq + load.busy.softirq >= FAIR_SHARE * fair
+def _are_filled_by_run(load: HostLoad, busy: Busy) -> bool:
+    """As `is_filled_by_run`, of all CPUs together."""
+    of_kernel = busy.irq + busy.softirq
+    if load.threads is None:
+        return of_kernel >= MOSTLY_SOFTIRQ_SHARE * busy.total
+    own = sum(thread.share for thread in load.threads if thread.generator)
+    return own + of_kernel >= RUN_SHARE * busy.total
 
 
 def _busy_text(busy: Busy) -> str:

@@ -126,6 +126,18 @@ class SendQueueing:
 
 
 @dataclass(frozen=True)
+class ReceiveCoalescing:
+    """Interrupt coalescing of a link that receives."""
+
+    link: str
+    parameters: dict[str, int] | None
+    """See `Ethtool.coalescing`; None: not read, or not offered."""
+    offered: bool = True
+    """False: its driver has none."""
+    driver: str = ""
+
+
+@dataclass(frozen=True)
 class NicSetup:
     """Settings of the chosen NIC of a host."""
 
@@ -145,6 +157,12 @@ class NicSetup:
     offloaded_tunnel: str = ""
     """Name of the NIC if it is a vxlan or geneve link that leaves checksums to the NIC below it;
     "": it is none."""
+    coalescing: tuple[ReceiveCoalescing, ...] = ()
+    """Of the NIC and the links that it receives through, as `qdiscs`."""
+    idle_driver: str = ""
+    """See `Settings.idle_driver`; "": not read."""
+    is_guest: bool | None = None
+    """None: not read."""
 
 
 def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
@@ -154,12 +172,30 @@ def nic_setup(link: Link, snapshot: Snapshot) -> NicSetup:
         tuple(_send_queueing(link, snapshot)),
         host=snapshot.host,
         offloaded_tunnel=link.name if is_offloaded else "",
+        coalescing=tuple(map(_receive_coalescing, _senders(link, snapshot))),
     )
     if snapshot.inventory is None:
         return setup
     settings = snapshot.inventory.settings
     maxima = {name: settings.sysctl[name] for name in SOCKET_BUFFERS if name in settings.sysctl}
-    return replace(setup, tcp_buffers=settings.tcp_buffers, socket_buffers=maxima)
+    return replace(
+        setup,
+        tcp_buffers=settings.tcp_buffers,
+        socket_buffers=maxima,
+        idle_driver=settings.idle_driver or "",
+        is_guest=snapshot.inventory.platform.hypervisor is not None,
+    )
+
+
+def _receive_coalescing(link: Link) -> ReceiveCoalescing:
+    why = link.ethtool.unreadable.get("coalescing")
+    driver = link.ethtool.driver
+    return ReceiveCoalescing(
+        link.name,
+        link.ethtool.coalescing,
+        why is None or why.reason != "not_offered",
+        "" if driver is None else driver.driver,
+    )
 
 
 def _send_queueing(link: Link, snapshot: Snapshot) -> Iterator[SendQueueing]:

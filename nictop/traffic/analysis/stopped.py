@@ -1,5 +1,5 @@
-"""Totals of a run that the user stopped, from its intervals, as there are no totals of the
-generators.
+"""Totals of a run that the user stopped or that failed, from its intervals: there are no totals of
+the generators, or they include the time in which these waited for data that did not come.
 
 Reads nothing.
 """
@@ -13,7 +13,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.record.log import is_before
-from nictop.traffic.results.result import Flow, IntervalPoint
+from nictop.traffic.results.result import Flow, IntervalPoint, is_same_time
 
 
 def totals_of_intervals(flow: Flow, stopped: float) -> Flow:
@@ -31,6 +31,25 @@ def totals_of_intervals(flow: Flow, stopped: float) -> Flow:
         received=received,
         retransmits=sent.retransmits if sent is not None else None,
     )
+
+
+def totals_of_planned_seconds(flow: Flow, planned: float) -> Flow:
+    """The direction of a run that failed, without rates over a longer time than was to be
+    measured: a generator whose peer is gone waits and counts on. None where it reported no
+    interval. Retransmits are those of its whole time."""
+    received, sent = flow.received, flow.sent
+    if _is_longer(received, planned):
+        of_receiver = [one for one in _measured(flow.points, planned) if not one.sends]
+        received = _total(of_receiver, sends=False)
+    if _is_longer(sent, planned):
+        sent = _total(_measured(flow.reports_of_sender, planned), sends=True)
+    return replace(flow, received=received, sent=sent)
+
+
+def _is_longer(total: Total | None, planned: float) -> bool:
+    if total is None or is_same_time(total.seconds, planned):
+        return False
+    return total.seconds > planned
 
 
 def _measured(points: Iterable[IntervalPoint], stopped: float) -> list[Interval]:

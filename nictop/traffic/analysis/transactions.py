@@ -16,9 +16,11 @@ from nictop.probe.records import GeneratorFloor, Qdisc
 from nictop.traffic.analysis.cpu_limits import (
     BUSY_CPU_SHARE,
     busiest_first,
-    needs_more_cpu,
+    is_filled_by_run,
+    others_text,
     users_text,
 )
+from nictop.traffic.analysis.delay_limits import beyond_the_counters, of_delay
 from nictop.traffic.analysis.judgement import (
     Judgement,
     Phrase,
@@ -36,17 +38,8 @@ from nictop.traffic.results.host_load import BusyCpu, HostLoad
 from nictop.traffic.results.result import MAX_STEAL_SHARE, ExaminedLimit, Result
 from nictop.traffic.results.transactions import Floor, TransactionFigures, TransactionPoint
 
-BEYOND_THE_COUNTERS = tuple(
-    map(
-        Phrase,
-        ("network between the hosts", "interrupt coalescing", "CPU sleep states", "hypervisor"),
-    )
-)
-"""Causes of latency that no counter of a host shows."""
-EXPLAINED_SHARE = 0.8
-"""Of the median latency: a delay of that size is its cause."""
 PARTLY_SHARE = 0.5
-"""Of the median latency: what takes so much of it is not excluded."""
+"""Of a rate: a shaper of which the transactions carry so much on average is not excluded."""
 MANY_LOST_SHARE = 0.01
 ETHERNET_BYTES = 18
 """Ethernet header and FCS, which not every netdev counts."""
@@ -196,7 +189,8 @@ def transaction_bottleneck(
     )
     if found.cause is not None:
         return str(found.cause), limit_rows(found)
-    found = replace(found, possible=(*found.possible, *BEYOND_THE_COUNTERS))
+    median = figures.latency.summary().p50 or 0.0
+    found = combined((found, beyond_the_counters(result, setups, median)))
     return undetermined_text(found), limit_rows(found)
 
 
@@ -213,13 +207,7 @@ def _delay(figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judge
     median = figures.latency.summary().p50
     if median is None or not delay:
         return Judgement()
-    share = f": {units.duration(delay)} of the median latency of {units.duration(median)}"
-    phrase = Phrase(", ".join(names), share)
-    if delay >= EXPLAINED_SHARE * median:
-        return Judgement(phrase)
-    if delay >= PARTLY_SHARE * median:
-        return Judgement(possible=(phrase,))
-    return Judgement(excluded=(phrase,))
+    return of_delay(", ".join(names), delay, median)
 
 
 def _rates(plan: RunPlan, figures: TransactionFigures, setups: Mapping[str, NicSetup]) -> Judgement:
@@ -263,16 +251,7 @@ def _losses(figures: TransactionFigures) -> Judgement:
 def _generator(figures: TransactionFigures) -> Judgement:
     if figures.floor is None:
         return Judgement.of_possible("generator", " (its own latency was not measured)")
-    latency = figures.latency.summary().p50
-    median, floor = units.duration(latency), units.duration(figures.floor)
-    if figures.limited_by_generator:
-        return Judgement.of_cause(
-            "generator", f": median latency {median}, of the generator itself {floor} (loopback)"
-        )
-    share = f" ({floor} of the median latency of {median})"
-    if figures.floor >= PARTLY_SHARE * (latency or 0.0):
-        return Judgement.of_possible("generator", share)
-    return Judgement.of_excluded("generator", share)
+    return of_delay("generator", figures.floor, figures.latency.summary().p50 or 0.0)
 
 
 def _cpus(hosts: Iterable[HostLoad]) -> Judgement:
@@ -291,7 +270,7 @@ def _cpu(load: HostLoad) -> Judgement:
         )
     nearly_full = () if load.role == "observer" else busiest_first(load)
     for cpu in nearly_full:
-        if cpu.busy >= BUSY_CPU_SHARE and needs_more_cpu(load, cpu):
+        if cpu.busy >= BUSY_CPU_SHARE and is_filled_by_run(load, cpu):
             rest = f", {units.percentage(cpu.busy)} busy{users_text(load, cpu)}"
             return Judgement.of_cause(f"CPU {cpu.cpu} on {where}", rest)
     if nearly_full:
@@ -301,7 +280,7 @@ def _cpu(load: HostLoad) -> Judgement:
 
 
 def _shared_cpu(load: HostLoad, cpu: BusyCpu) -> tuple[str, str]:
-    """``CPU 2 on vm2``, ``, 95 % busy, little of it by this test: sh (pid 812) 93 %``"""
-    little = "" if needs_more_cpu(load, cpu) else ", little of it by this test"
-    rest = f", {units.percentage(cpu.busy)} busy{little}{users_text(load, cpu)}"
+    """``CPU 2 on vm2``, ``, 95 % busy, most of it not by this test: sh (pid 812) 93 %``"""
+    others = "" if is_filled_by_run(load, cpu) else others_text(load)
+    rest = f", {units.percentage(cpu.busy)} busy{others}{users_text(load, cpu)}"
     return f"CPU {cpu.cpu} on {clean(load.host)}", rest

@@ -12,10 +12,12 @@ from nictop.hosts.session import HostSession, until
 from nictop.hosts.start import DOING
 from nictop.model.snapshot import has_platform
 from nictop.model.text.terminal import clean
-from nictop.model.text.units import whole_seconds
+from nictop.model.text.units import of_limit_text, whole_seconds
 
 PLATFORM_SECONDS = 20.0
 """Of a usual host, which needs less than one."""
+REPEAT_SECONDS = 10.0
+"""After which a step that still lasts is said again, with its seconds and the time limit."""
 
 
 async def wait_for_readings(
@@ -23,7 +25,7 @@ async def wait_for_readings(
 ) -> None:
     """Until the hosts have sent inventory and counters. `timeout`: seconds; None: as long as they
     may still connect. `progress` is called with a sentence on what is waited for. Raises
-    HostUnreachable."""
+    HostUnreachable, which says the step that lasted too long."""
     begin, told = time.monotonic(), set[str]()
 
     def has_ended(host: HostSession) -> bool:
@@ -50,9 +52,28 @@ async def wait_for_readings(
         if sentence not in told:  # another host may have advanced, or a hop is connected to again
             progress(sentence)
         told.add(sentence)
-        seconds = limit()
-        if not await until(hosts, advanced, begin + seconds - time.monotonic()):
-            raise HostUnreachable(f"{name}: no complete answer within {seconds:g} s")
+        due = time.monotonic() + REPEAT_SECONDS
+        while not await until(hosts, advanced, min(due, begin + limit()) - time.monotonic()):
+            now = time.monotonic()
+            if now >= begin + limit():
+                raise HostUnreachable(f"{name}: {_too_late(waiting[0], limit())}")
+            if now >= due:
+                progress(f"{sentence}, {limited_text(waiting[0], now, begin, limit())}")
+                due = now + REPEAT_SECONDS
+
+
+def limited_text(session: HostSession, now: float, begin: float, limit: float) -> str:
+    """``14 s; 31 of at most 90 s``: of the step, and of all that is waited for."""
+    step = session.start.active(now)
+    seconds = "" if step is None else f"{step.seconds or 0.0:.0f} s; "
+    return f"{seconds}{of_limit_text(now - begin, limit)}"
+
+
+def _too_late(session: HostSession, limit: float) -> str:
+    """``no complete answer within 90 s: reading interfaces, 34 s``"""
+    doing = session.start.active_text(time.monotonic()) or clean(session.snapshot.message)
+    sentence = f"no complete answer within {limit:g} s"
+    return f"{sentence}: {doing}" if doing else sentence
 
 
 async def wait_for_platforms(
@@ -68,10 +89,14 @@ async def wait_for_platforms(
     if not unread():
         return ""
     begin = time.monotonic()
-    progress(f"waiting for {unread()[0].name}: {DOING['inventory']}")
-    slowness = max(host.slowness.factor for host in hosts)
-    if await until(hosts, lambda: not unread(), PLATFORM_SECONDS * slowness):
-        return ""
+    limit = PLATFORM_SECONDS * max(host.slowness.factor for host in hosts)
+    sentence = f"waiting for {unread()[0].name}: {DOING['inventory']}"
+    progress(f"{sentence}, at most {limit:.0f} s")
+    while (left := begin + limit - time.monotonic()) > 0:
+        if await until(hosts, lambda: not unread(), min(REPEAT_SECONDS, left)):
+            return ""
+        if left > REPEAT_SECONDS:
+            progress(f"{sentence}, {of_limit_text(time.monotonic() - begin, limit)}")
     names = " and ".join(clean(host.name) for host in unread())
     seconds = time.monotonic() - begin
     sentence = f"inventory of {names} not complete after {whole_seconds(seconds)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
@@ -70,6 +71,9 @@ class Opener(Protocol):
 
     def leave_past(self) -> object:
         """Show the present again."""
+
+    def held_keys(self) -> AbstractContextManager[None]:
+        """Keys wait for the end of the block: they are for what follows it."""
 
     def activity(self) -> tuple[tuple[str, str], ...]:
         """The recording, the run and the change that go on, short, each with the action of a click

@@ -26,7 +26,11 @@ from nictop.tui.screens.base import NictopScreen
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.key_footer import KeyFooter
 from nictop.tui.widgets.base.line_widget import TONES, Span
-from nictop.tui.widgets.findings.panel import FindingsPanel
+from nictop.tui.widgets.findings.panel import (
+    NOT_READ_THEN_TEXT,
+    READING_TEXT,
+    FindingsPanel,
+)
 from nictop.tui.widgets.status.host_strip import host_badges
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import (
@@ -248,8 +252,20 @@ class FramedScreen(NictopScreen, Screen[None]):
             badges["traffic"] = [("●", "good")]
         return badges
 
+    def _why_not_checked_then(self) -> str:
+        """Of a time in a recording."""
+        sessions = self.nictop.hosts.sessions
+        is_read = bool(sessions) and not any(session.is_catching_up for session in sessions)
+        if is_read and all(session.snapshot.inventory is None for session in sessions):
+            return NOT_READ_THEN_TEXT
+        return READING_TEXT
+
     def _draw_findings_line(self) -> None:
         line, nictop = self.query_one(FindingsPanel), self.nictop
+        if nictop.replay is not None and nictop.display.diagnosis is None:
+            self._findings_shown = None
+            line.show_text(self._why_not_checked_then())
+            return
         if line.display and nictop.hosts.by_name:
             session, diagnosis = nictop.hosts.session, nictop.display.diagnosis
             several, unread = nictop.hosts.several, nictop.hosts.unread(diagnosis)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from nictop.traffic.analysis.stopped import totals_of_intervals
+from nictop.report.runs.sentences import result_sentences
+from nictop.traffic.analysis.stopped import totals_of_intervals, totals_of_planned_seconds
 from nictop.traffic.analysis.transactions import transaction_figures
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval, Total
@@ -109,3 +110,26 @@ def log_of(seconds: int, *, total: float | None = None, **ended: object) -> RunL
 def test_the_window_of_the_loads(log: RunLog, seconds: float) -> None:
     """Goodput, CPU time and packets are of the same window."""
     assert measured_window(log) == (0.0, seconds)
+
+
+def test_rates_of_a_failed_run_are_of_the_planned_seconds() -> None:
+    """The sender waited 37 s for a peer that was gone, and divides by all of it."""
+    idle = tuple(
+        IntervalPoint(float(end), Interval(end - 1.0, float(end), 0.0, sends=True))
+        for end in range(5, 48)
+    )
+    sent = tuple(
+        replace(point, interval=replace(point.interval, sends=True)) for point in reports(4)
+    )
+    total = Total(True, True, 47.0, 32e6 / 47, 4e6, retransmits=4)
+    failed = Flow("a", "b", total, None, retransmits=4, sent_points=(*sent, *idle))
+    cut = totals_of_planned_seconds(failed, 10)
+    assert cut.sent is not None and cut.retransmits == 4
+    assert (cut.sent.seconds, cut.sent.bits_per_second) == (10.0, 3.2e6)
+    unknown = totals_of_planned_seconds(replace(failed, sent_points=()), 10)
+    assert unknown.sent is None
+    in_time = replace(failed, sent=replace(total, seconds=10.2))
+    assert totals_of_planned_seconds(in_time, 10) == in_time
+    run = result(flows=(cut,), failure=Failure("stall", "no data"))
+    texts = [one.text for one in result_sentences(run) if one.kind == "sender"]
+    assert texts == ["3.20 Mb/s taken by the socket of a in 10.0 s, 4 retransmits"]

@@ -14,7 +14,13 @@ from nictop.probe.records import (
     Settings,
     Unreadable,
 )
-from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing, exceeded_limits, nic_setup
+from nictop.traffic.analysis.setup_facts import (
+    NicSetup,
+    ReceiveCoalescing,
+    SendQueueing,
+    exceeded_limits,
+    nic_setup,
+)
 from tests.model.hosts import make_link
 from tests.traffic.machines import machine, nic
 
@@ -30,8 +36,13 @@ def kinds(*links: Link) -> tuple[tuple[str, str], ...]:
 
 
 def test_nic_sends_through_its_qdisc() -> None:
-    assert setup(nic(4, "ens4", queues=3, qdisc="fq_codel")) == NicSetup(
-        3, (SendQueueing("ens4", "fq_codel"),), host="a"
+    found = setup(nic(4, "ens4", queues=3, qdisc="fq_codel"))
+    assert found == NicSetup(
+        3,
+        (SendQueueing("ens4", "fq_codel"),),
+        host="a",
+        coalescing=(ReceiveCoalescing("ens4", None),),
+        is_guest=True,
     )
     shaper = Qdisc("tbf", "8001:", rate=10**9)
     shaped = nic(4, "ens4", qdisc="tbf", traffic_control=(shaper,))
@@ -42,7 +53,27 @@ def test_nic_sends_through_its_qdisc() -> None:
         host, inventory=replace(host.inventory, unreadable={"qdiscs": Unreadable("failed", "EIO")})
     )
     assert not nic_setup(shaped, blind).qdiscs[0].read
-    assert setup(nic(4, "ens4")) == NicSetup(None, (), host="a")
+    assert (setup(nic(4, "ens4")).queues, setup(nic(4, "ens4")).qdiscs) == (None, ())
+
+
+def test_coalescing_and_sleep_states_of_an_end() -> None:
+    """Of the NIC, and of those that it receives through; a driver without coalescing has none."""
+    settings = Settings(idle_driver="none")
+    host = machine("a", nic(4, "ens4"))
+    assert host.inventory is not None
+    host = replace(host, inventory=replace(host.inventory, settings=settings))
+    parameters = {"rx-usecs": 50}
+    lower = make_link(
+        4, "ens4", ethtool=Ethtool(coalescing=parameters, driver=DriverInfo("igb", "", "", ""))
+    )
+    none = Ethtool(unreadable={"coalescing": Unreadable("not_offered", "EOPNOTSUPP")})
+    vlan = make_link(9, "ens4.7", kind="vlan", lower=4, ethtool=none)
+    found = nic_setup(vlan, replace(host, links={4: lower, 9: vlan}))
+    assert found.coalescing == (
+        ReceiveCoalescing("ens4.7", None, offered=False),
+        ReceiveCoalescing("ens4", parameters, driver="igb"),
+    )
+    assert found.idle_driver == "none"
 
 
 def test_tunnel_that_leaves_checksums_to_the_nic() -> None:

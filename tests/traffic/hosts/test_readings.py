@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from nictop.errors import HostUnreachable
 from nictop.model.snapshot import State
 from nictop.probe.records import Line, Trouble
 from nictop.traffic.failures import RunFailed
@@ -40,6 +41,32 @@ async def test_each_sentence_is_said_once() -> None:
     assert len(said) == len(set(said)), said
 
 
+async def test_a_step_that_lasts_is_said_again_with_its_seconds_and_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In the end with the step that took too long."""
+    monkeypatch.setattr("nictop.traffic.hosts.readings.REPEAT_SECONDS", 0.01)
+    one, said = session_of(ScriptedSource("vm1")), list[str]()
+    for item in (SourceState("connecting"), SourceState("live"), Line(hello=HELLO)):
+        one.process(item)
+    with pytest.raises(HostUnreachable) as raised:
+        await wait_for_readings((one,), 0.1, said.append)
+    assert raised.value.message == "vm1: no complete answer within 0.1 s: reading interfaces"
+    assert said[:2] == [
+        "waiting for vm1: reading interfaces",
+        "waiting for vm1: reading interfaces, 0 s; 0 of at most 0 s",
+    ]
+    is_told = asyncio.Event()
+
+    def tell(sentence: str) -> None:
+        if sentence.endswith("reading interfaces, 0 s; 0 s in all"):
+            is_told.set()
+
+    waiting = asyncio.ensure_future(wait_for_readings((one,), None, tell))
+    await is_told.wait()
+    waiting.cancel()
+
+
 async def test_a_host_of_which_only_the_links_are_read_is_waited_for() -> None:
     """What its NICs are connected to is in the next part of its inventory."""
     one, said = session_of(ScriptedSource("vm1")), list[str]()
@@ -53,7 +80,7 @@ async def test_a_host_of_which_only_the_links_are_read_is_waited_for() -> None:
         one.process(item)
     waiting = asyncio.ensure_future(wait_for_platforms((one,), said.append))
     await asyncio.sleep(0)
-    assert not waiting.done() and said == ["waiting for vm1: reading inventory"]
+    assert not waiting.done() and said == ["waiting for vm1: reading inventory, at most 20 s"]
     one.process(Line(inventory=replace(whole, pending=("networkmanager",))))
     await waiting
     await wait_for_platforms((one,), said.append)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from textual import events
@@ -16,6 +18,10 @@ import nictop.tui.keys
 from nictop.errors import NictopError
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import Diagnosis
+from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.live.run_view import RunView
+from nictop.traffic.results.result import IntervalPoint
+from nictop.traffic.run.events import FINAL_COUNTERS
 from nictop.tui.app import NictopApp
 from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.traffic import TrafficController
@@ -52,6 +58,8 @@ from tests.support.screen import (
     screen_with_hosts,
     wait_until,
 )
+from tests.traffic.plans import PLAN
+from tests.traffic.runs import flow, result
 
 SCREENS = {
     "1": LiveScreen,
@@ -325,6 +333,38 @@ async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.Monke
         assert "A change is not confirmed" in text and "A test is running" not in text
         await end("unconfirmed")
         assert isinstance(screen.app.screen, LiveScreen)
+
+
+@pytest.mark.parametrize(
+    ("number", "seconds", "stage", "is_closed"),
+    [
+        (1, 9.0, "", False),
+        (1, 10.1, "", True),
+        (1, 10.1, FINAL_COUNTERS, True),
+        (2, 10.1, FINAL_COUNTERS, True),
+        (0, 10.1, FINAL_COUNTERS, False),
+    ],
+    ids=["measuring", "over", "counters", "last of two", "another run follows"],
+)
+async def test_whether_to_stop_is_asked_no_longer_when_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, number: int, seconds: float, stage: str, is_closed: bool
+) -> None:
+    point = IntervalPoint(5.0, Interval(4.0, 5.0, 8e6, sends=False))
+    made = result(flows=(flow(1.0, points=(point,)),), plan=replace(PLAN, time=10))
+    views = [RunView(made, 5.0), RunView(made, seconds, stage)]
+    began = SimpleNamespace(number=max(1, number), total=max(1, number) + (number == 0))
+    monkeypatch.setattr(TrafficController, "running", property(lambda _: True))
+    monkeypatch.setattr(TrafficController, "view", lambda _: views[0])
+    monkeypatch.setattr(TrafficController, "stop", lambda _: asyncio.sleep(0))
+    async with screen_with_hosts("vm1", "vm2") as (screen, hosts):
+        await two(screen, hosts)
+        screen.nictop.traffic.began = began  # type: ignore[assignment]
+        screen.app.push_screen(StopScreen())
+        await screen.settle()
+        views.pop(0)
+        screen.nictop.traffic.changed.publish()
+        await screen.settle()
+        assert isinstance(screen.app.screen, LiveScreen) is is_closed
 
 
 # --------------------------------------------------------------------------------------------- keys

@@ -383,7 +383,11 @@ async def test_a_wait_that_ended_without_what_was_waited_for_is_not_checked_off(
         traffic.start(RunRequest("vm1", "vm2"), self_test=True)
         await screen.press("6")
         await wait_until(screen, lambda: isinstance(screen.app.screen, RunScreen))
-        for sentence in ("waiting for vm1: reading inventory", NOT_COMPLETE, "checking iperf3"):
+        for sentence in (
+            "waiting for vm1: reading inventory, at most 20 s",
+            NOT_COMPLETE,
+            "checking iperf3",
+        ):
             ScriptedRun.stages.put_nowait(sentence)
         await wait_until(screen, lambda: traffic.sentence == "checking iperf3")
         traffic.publish()

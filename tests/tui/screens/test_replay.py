@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from textual.events import Key
 
 from nictop.cli.commands.demo import DEMO_NIC, DEMO_START_SECONDS
 from nictop.hosts.session import HostSession
@@ -17,19 +18,24 @@ from nictop.hosts.specification import Host
 from nictop.model.snapshot import BEFORE_SILENCE, outdated_text
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
+from nictop.recording.playback import PlaybackSource
 from nictop.recording.reader import Recording
 from nictop.recording.writer import Recorder, recorded_source
 from nictop.replay.position import wall_clock_text
 from nictop.replay.run import RecordedRun
 from nictop.tui.app import NictopApp
+from nictop.tui.controllers.display import Display
 from nictop.tui.controllers.replay import SPEEDS
 from nictop.tui.screens.dialogs.go_to_time import ask_time
+from nictop.tui.screens.dialogs.line_entry import LineEntry
+from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.replay.run import RecordedRunScreen
 from nictop.tui.screens.traffic.results import StoredRunScreen
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
+from nictop.tui.widgets.findings.panel import NOT_READ_THEN_TEXT, READING_TEXT, FindingsPanel
 from nictop.tui.widgets.status.replay_line import ReplayLine
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
@@ -259,11 +265,14 @@ async def test_names_in_a_file_are_text(glyphs: Glyphs, tmp_path: Path) -> None:
         assert sum(" live " in row for row in screen.drawn()) >= len(NAMES)
 
 
-async def test_no_escapes_on_an_ascii_console() -> None:
-    """Views, help and facts of the demo contain only characters that have an ASCII form."""
-    async with screen_with_replay(
-        DEMO, WIDE, start=DEMO_START_SECONDS, nic=DEMO_NIC, glyphs=ASCII
-    ) as screen:
+@pytest.mark.parametrize(
+    ("size", "start"),
+    [(WIDE, DEMO_START_SECONDS), (NARROW, DEMO_START_SECONDS), (NARROW, 26.0), ((60, 20), 68.0)],
+)
+async def test_no_escapes_on_an_ascii_console(size: tuple[int, int], start: float) -> None:
+    """Views, help and facts of the demo contain only characters that have an ASCII form; also where
+    Textual cuts a title in a border, as of findings of a host that was read before an event."""
+    async with screen_with_replay(DEMO, size, start=start, nic=DEMO_NIC, glyphs=ASCII) as screen:
         await screen.until(lambda: screen.nictop.diagnosis.result is not None)
         for keys in ("1", "enter", "2", "3", "4", "enter", "5", "down", "6", "7", "enter"):
             await screen.press(keys)
@@ -377,6 +386,54 @@ async def test_dialog_for_a_time_has_examples_of_the_recording(one: Path) -> Non
             f"{example}, +{half:g} (seconds from the beginning), or end. The recording goes from "
             f"{begin} to {end}."
         )
+
+
+async def test_keys_behind_a_line_are_for_what_is_below_it(one: Path) -> None:
+    """Also while the line is being taken: the Enter for the next time was lost in the dialog, and
+    its digits chose views."""
+    is_asked, is_ready = asyncio.Event(), asyncio.Event()
+
+    async def take(_: str) -> str:
+        is_asked.set()
+        await is_ready.wait()
+        return ""
+
+    async with screen_with_replay(one, start=30.3) as screen:
+        await screen.press("shift+tab")
+        begin, below = screen.replay.playback.recording.begin, screen.app.screen
+        await screen.app.push_screen(LineEntry("Go to time", "", "", take))
+        await screen.settle()
+        driver = screen.app._driver
+        assert driver is not None
+        for key in ("x", "enter", "enter", *"+25", "enter"):
+            event = Key(key, key if len(key) == 1 else None)
+            event.set_sender(screen.app)
+            driver.send_message(event)
+        await is_asked.wait()
+        await screen.app.animator.wait_for_idle()
+        is_ready.set()
+        await wait_until(screen, lambda: screen.replay.playback.now() == begin + 25)
+        await screen.settle()
+        assert screen.app.screen is below
+
+
+async def test_the_line_below_a_past_time_says_that_it_is_being_read(
+    one: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not that the checks run when an inventory has been read: they had run."""
+    async with screen_with_replay(one, start=30.3) as screen:
+        await screen.until(lambda: screen.nictop.diagnosis.result is not None)
+        line, frame = screen.app.screen.query_one(FindingsPanel), screen.app.screen
+        assert isinstance(frame, FramedScreen)
+        monkeypatch.setattr(Display, "diagnosis", None)
+        monkeypatch.setattr(PlaybackSource, "is_catching_up", True)
+        frame._draw_findings_line()
+        assert line.lines[0][0][0].strip() == READING_TEXT
+        monkeypatch.setattr(PlaybackSource, "is_catching_up", False)
+        for session in screen.nictop.hosts.sessions:
+            session.snapshot = replace(session.snapshot, inventory=None)
+        frame._draw_findings_line()
+        assert line.lines[0][0][0].strip() == NOT_READ_THEN_TEXT
 
 
 async def test_seek_and_step(one: Path) -> None:

@@ -2,8 +2,8 @@
 policy rules.
 
 Reads /proc/sys/net, /proc/sys/kernel, /proc/net/snmp, snmp6 and netstat, /proc/cmdline,
-/sys/devices/system/cpu/cpufreq/ and the dump of RTM_GETRULE. Root is not needed. What this kernel
-or network namespace does not have is left out.
+/sys/devices/system/cpu/cpufreq/ and cpuidle/, and the dump of RTM_GETRULE. Root is not needed. What
+this kernel or network namespace does not have is left out.
 """
 
 from __future__ import annotations
@@ -96,7 +96,19 @@ def read_settings(links: Iterable[Link], sys: str = "/sys", proc: str = "/proc")
         unreadable={**unreadable, **sysctls.unreadable},
         tcp_buffers=buffers,
     )
-    return with_frequencies(settings, sys)
+    return with_idle_driver(with_frequencies(settings, sys), sys)
+
+
+def with_idle_driver(settings: Settings, sys: str) -> Settings:
+    """The settings with `Settings.idle_driver` (drivers/cpuidle/sysfs.c: show_current_driver, which
+    writes ``none`` without a driver)."""
+    folder = SysfsDirectory(os.path.join(sys, "devices/system/cpu/cpuidle"))
+    driver = folder.text("idle_driver", "current_driver")
+    return replace(
+        settings,
+        idle_driver=driver or None,
+        unreadable={**settings.unreadable, **folder.unreadable},
+    )
 
 
 def read_counters(proc: str, name: str) -> str:

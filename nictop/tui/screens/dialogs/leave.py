@@ -12,10 +12,11 @@ between two runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual.binding import BindingType
 
+from nictop.traffic.run.events import FINAL_COUNTERS
 from nictop.tui.keys import LEAVE_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
@@ -52,6 +53,23 @@ def _saved_sentence(traffic: TrafficController) -> str:
     if run_view.seconds < 0:
         return ONLY_OMITTED
     return NOT_REPORTED
+
+
+Phase = Literal["measuring", "late", "counters"]
+"""Of the last run of a test. late: the measured time is over, and its generators have not ended.
+counters: they have."""
+
+
+def _phase(traffic: TrafficController) -> Phase:
+    """``measuring`` also while another run is to come."""
+    run_view, began = traffic.view(), traffic.began
+    if run_view is None or (began is not None and began.number < began.total):
+        return "measuring"
+    if run_view.result is not None or run_view.stage == FINAL_COUNTERS:
+        return "counters"
+    plan = run_view.plan
+    has_end = not plan.is_of_one_host and not plan.is_open_ended and bool(run_view.series)
+    return "late" if has_end and run_view.seconds >= plan.span else "measuring"
 
 
 class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
@@ -123,10 +141,17 @@ class StopScreen(ConfirmDialog):
 
     def __init__(self) -> None:
         super().__init__("")
+        self._asked_in: Phase | None = None
+
+    def on_mount(self) -> None:
+        self._asked_in = _phase(self.nictop.traffic)
 
     def is_due(self) -> bool:
+        """It was asked whether to stop what was done then: not what follows it."""
         traffic = self.nictop.traffic
-        return traffic.running and not traffic.is_stopping
+        if not traffic.running or traffic.is_stopping:
+            return False
+        return self._asked_in in (None, _phase(traffic))
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         return list(self.wrapped(stop_sentence(self.nictop.traffic), cells))

@@ -13,6 +13,8 @@ corrected.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, cast
 
 from textual.containers import Horizontal
 from textual.widget import Widget
@@ -22,6 +24,9 @@ from nictop.tui.screens.dialogs.dialog import MIN_TEXT_CELLS, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
+
+if TYPE_CHECKING:
+    from nictop.tui.screens.base import Opener
 
 MAX_ERROR_ROWS = 2
 
@@ -51,7 +56,7 @@ class LineEntry(Dialog[None]):
             button,
         )
         self._label, self._error = label, ""
-        self._taking = False
+        self._taking, self._keys = False, ExitStack()
         self.field_enter = button
 
     @property
@@ -96,16 +101,22 @@ class LineEntry(Dialog[None]):
         text = value.strip()
         if text and not self._taking:
             self._taking = True
+            # what is typed behind Enter is for the screen below
+            self._keys.enter_context(cast("Opener", self.app).held_keys())
             self.run_worker(self._give(text), name="take", group="take")
 
     async def _give(self, text: str) -> None:
-        try:
-            self._error = await self._take(text)
-        finally:
-            self._taking = False
-        if not self.is_open:
-            return
-        if self._error:
-            self.draw()
-        else:
-            self.dismiss()
+        with self._keys:
+            try:
+                self._error = await self._take(text)
+            finally:
+                self._taking = False
+            if not self.is_open:
+                return
+            if self._error:
+                self.draw()
+            else:
+                self.dismiss()
+
+    def on_unmount(self) -> None:
+        self._keys.close()

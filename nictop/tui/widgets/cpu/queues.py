@@ -79,7 +79,7 @@ MIN_ROWS = 12
 MIN_DETAIL_CELLS = 44
 """Of the selected queue, beside the matrix."""
 MIN_CHART_ROWS, MAX_CHART_ROWS = 3, 30
-ADVICE_LABEL = "what now: "
+ADVICE_LABEL, BALANCE_LABEL = "what now", "balance"
 
 
 @dataclass(frozen=True)
@@ -117,10 +117,12 @@ def draw_queues(
     advice: QueueAdvice | None = None,
     labels: KeyLabels = default_label,
     end: str = NOW,
+    age: str = "",
     glyphs: Glyphs = UNICODE,
 ) -> NicPage:
     """Table, what to do, and details of the selected queue, the table with only so many rows as fit
-    into `height`; what is below it may go beyond. `queue_map`: of the link."""
+    into `height`; what is below it may go beyond. `queue_map`: of the link. `age`: ``values of 7 s
+    ago``, of a host that sends nothing any more."""
     facts = [driver_text(link, snapshot), *settings_texts(link)]
     lines = [nic_line(link, facts, width, glyphs)]
     why = _why_unread(link, snapshot, queue_map)
@@ -128,7 +130,7 @@ def draw_queues(
         lines.append(one_line(f"queues {absence_reason(why, None)}", width, "dim"))
         return NicPage(lines, None, {}, None)
     rows = shown_rows(queue_map, trends, unfold=unfold, wanted=wanted)
-    what_now = draw_advice(advice, width, glyphs)
+    what_now = draw_advice(advice, width, glyphs, age)
     if not rows and queue_map.rows:
         lines += [one_line(no_matches(labels), width, "dim"), *what_now]
         return NicPage(lines, None, {}, None)
@@ -155,6 +157,7 @@ def draw_queues(
         folded=[] if wanted.tests else _hidden_queues(queue_map, rows),
         unfold_key=labels("options"),
         what_now=what_now,
+        age=age,
     )
     part = _range_in_sight(index, len(rows), columns, height, len(below) + len(detail))
     targets = _targets(rows, part, half)
@@ -276,12 +279,13 @@ def _below(
     folded: Sequence[int],
     unfold_key: str,
     what_now: Sequence[SpanLine],
+    age: str,
 ) -> list[SpanLine]:
     """The sum of all queues, the balance, what to do, the `folded` ones, and what a mark means;
     the most important first."""
     queue_map = table.queue_map
     lines: list[SpanLine] = [tuple(table.row(queue_map.total))]
-    lines += _balance_lines(queue_map, width, table.glyphs)
+    lines += _balance_lines(queue_map, width, table.glyphs, age)
     lines += what_now
     if folded:
         text = f"{len(folded)} idle queues: {format_cpu_list(folded)} ({unfold_key} shows them)"
@@ -301,11 +305,19 @@ def _without_remark(sentence: str, cells: int) -> str:
     return sentence.partition(" (")[0]
 
 
-def draw_advice(advice: QueueAdvice | None, width: int, glyphs: Glyphs) -> list[SpanLine]:
+def _dated(label: str, age: str) -> str:
+    """``what now``; ``what now, by values of 7 s ago``"""
+    return f"{label}, by {age}" if age else label
+
+
+def draw_advice(
+    advice: QueueAdvice | None, width: int, glyphs: Glyphs, age: str = ""
+) -> list[SpanLine]:
     """The sentence, and the first of its commands."""
     if advice is None:
         return []
-    parts = wrap(glyphs.text(f"{ADVICE_LABEL}{advice.text}"), max(MIN_NAME_CELLS, width - 2))
+    text = f"{_dated(ADVICE_LABEL, age)}: {advice.text}"
+    parts = wrap(glyphs.text(text), max(MIN_NAME_CELLS, width - 2))
     lines = [one_line(part, width, "") for part in parts]
     fix = advice.fix
     if fix is None:
@@ -346,10 +358,11 @@ def _table_rows(height: int, rows: int, other_lines: int) -> int:
     return max(least, min(rows, height - 2 - other_lines - 1))
 
 
-def _balance_lines(queue_map: QueueMap, width: int, glyphs: Glyphs) -> list[SpanLine]:
+def _balance_lines(queue_map: QueueMap, width: int, glyphs: Glyphs, age: str) -> list[SpanLine]:
     level, sentence = balance(queue_map)
     if not sentence:
         return []
+    sentence = sentence.replace(BALANCE_LABEL, _dated(BALANCE_LABEL, age), 1)
     if level != "uneven":
         return [one_line(_without_remark(glyphs.encode(sentence), width - 2), width, "")]
     text = glyphs.encode(f"{glyphs.warning} {sentence}")
@@ -544,5 +557,10 @@ class QueueView(NicView[QueueKey]):
     def draw_page(self, **common: Any) -> NicPage:
         assert self._link is not None
         return draw_queues(
-            self._link, unfold=self.unfold, wanted=self.filter, advice=self.advice, **common
+            self._link,
+            unfold=self.unfold,
+            wanted=self.filter,
+            advice=self.advice,
+            age=self.age_text(),
+            **common,
         )

@@ -34,6 +34,9 @@ NUMBER_SPAN = 2
 MAX_HOST_CELLS = 16
 """Of the name of a host in a line that is too long."""
 NOT_CHECKED_TEXT = "Not checked yet: the checks run when the inventory has been read"
+READING_TEXT = "The recording is being read: the findings of this time follow"
+NOT_READ_THEN_TEXT = "Not checked: no inventory had been read at this time"
+"""Of a past time."""
 CHECKED_BEFORE_TEXT = "Not checked now: the checks run again when the inventory has been read"
 """Earlier findings are of another time, or of a host that is being read again."""
 
@@ -181,6 +184,11 @@ class FindingsPanel(LineWidget):
             diagnosis, notice, has_failed, several_hosts, unread, was_checked, without_nic,
         )  # fmt: skip
         self._draw()
+
+    def show_text(self, text: str) -> None:
+        """Instead of findings."""
+        cells = self.scrollable_content_region.width
+        self.show_lines([((fit(f" {text}", cells), "dim"),)])
 
     def draw_for_size(self) -> None:
         super().draw_for_size()

@@ -236,6 +236,16 @@ def test_frequencies_of_each_cpu(tmp_path: Path) -> None:
     assert found.unreadable["frequencies"].reason == "malformed"
 
 
+@pytest.mark.parametrize("driver", ["none", "intel_idle", None])
+def test_driver_of_the_sleep_states(tmp_path: Path, driver: str | None) -> None:
+    if driver is not None:
+        folder = tmp_path / "devices/system/cpu/cpuidle"
+        folder.mkdir(parents=True)
+        (folder / "current_driver").write_text(f"{driver}\n")
+    found = read_settings([], str(tmp_path), str(tmp_path))
+    assert found.idle_driver == driver and "idle_driver" not in found.unreadable
+
+
 def test_this_machine_has_frequencies_or_no_cpufreq() -> None:
     policies = list(Path("/sys/devices/system/cpu/cpufreq").glob("policy[0-9]*"))
     assert bool(read_settings([]).governors) is bool(policies)

@@ -60,6 +60,27 @@ def test_everything_fits(size: tuple[int, int], name: str, glyphs: Glyphs) -> No
         assert "\\u" not in "".join(map(glyphs.encode, shown)), "a character without an ASCII form"
 
 
+@pytest.mark.parametrize("age", ["", "values of 7 s ago"])
+def test_what_is_said_of_a_lost_host_is_of_its_last_values(age: str) -> None:
+    guest, parts = loaded_guest()
+    link = link_of(guest)
+    trends = queue_trends(link, guest, parts)
+    page = draw_queues(
+        link,
+        guest,
+        120,
+        28,
+        trends,
+        advice=QueueAdvice("not judged: no traffic"),
+        queue_map=queue_map(link, guest),
+        age=age,
+    )
+    shown = [line.strip() for line in text(page.lines)]
+    by = f", by {age}" if age else ""
+    assert any(line.startswith(f"balance{by}: ") for line in shown)
+    assert f"what now{by}: not judged: no traffic" in shown
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 def test_what_to_do_is_below_the_queues(size: tuple[int, int], glyphs: Glyphs) -> None:
