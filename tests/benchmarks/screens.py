@@ -113,7 +113,7 @@ def whole_program(quick: bool) -> Iterator[Result]:
     traffic."""
     seconds = 8.0 if quick else 30.0
     with veth_namespace(LINKS) as namespace, traffic(namespace):
-        for interval, bound in ((1.0, 1.65), (0.1, 12.0)):
+        for interval, bound in ((1.0, 1.65), (0.1, 9.0)):
             share = share_of_a_core(namespace, nictop(interval), seconds)
             yield Result(
                 f"nictop at {1 / interval:g} Hz, {LINKS} NICs that move, 120×36: CPU",

@@ -108,6 +108,12 @@ def test_who_has_an_address(typed: str, more: dict[str, Any], users: tuple[str, 
     assert users_of(typed, own, own.links[0], others) == users
 
 
+def test_its_own_address_is_not_that_of_a_guest_of_another_host() -> None:
+    """The host that has the other end describes its namespace as one of its own."""
+    own = host("b", 2, "198.18.0.1/24")
+    assert users_of("198.18.0.1/24", own, own.links[0], (host("a", 1, **OTHER_END),)) == ()
+
+
 def test_who_types_it_is_warned() -> None:
     own, other = host("b", 2), host("a", 1, "198.18.0.1/24")
     job = give_address(own, own.links[0], AddressRequest("198.18.0.1/24"), (other,))

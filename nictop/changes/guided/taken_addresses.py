@@ -30,7 +30,7 @@ def users_of(
     wanted = _parsed(address)
     if wanted is None:
         return ()
-    for known in (_of_watched_hosts(host, link, others), _of_unwatched(host, others)):
+    for known in (_of_watched_hosts(host, link, others), _of_unwatched(host, link, others)):
         found = [user for one, user in known if _parsed(one) == wanted]
         if found:
             return tuple(dict.fromkeys(found))
@@ -78,13 +78,17 @@ def _of_watched_hosts(
                 yield known.address, f"{clean(one.name)} {clean(other.name)}"
 
 
-def _of_unwatched(host: HostFacts, others: Sequence[HostFacts]) -> Iterator[tuple[str, str]]:
+def _of_unwatched(
+    host: HostFacts, link: Link, others: Sequence[HostFacts]
+) -> Iterator[tuple[str, str]]:
+    """Not the NIC itself, which may be one of a guest of another host."""
     for one in (host, *others):
         of = "" if one is host else f" of {clean(one.name)}"
         for guest in one.inventory.guests or ():
             name = f"{clean(guest_text(guest.name, guest.kind))}{of}"
             for nic in guest.nics if guest.state == "running" else ():
-                for address in nic.addresses:
+                is_own = one is not host and nic.address in (None, link.address)
+                for address in () if is_own else nic.addresses:
                     yield address.partition("/")[0], name
         for lease in one.inventory.leases:
             if lease.expires is None or lease.expires > one.inventory.wall:

@@ -32,11 +32,12 @@ def bridge_port_does_not_forward(host: HostFacts) -> Outcomes:
 
     nictop reads the state of the port (IFLA_BRPORT_STATE). blocking: STP has found a second way to
     the same network. That is correct for one of two redundant uplinks, and reported as info; on the
-    only uplink, or on the port of a guest it is critical. blocking or disabled with STP off, or
-    disabled by BPDU guard: critical, the state stays until it is changed. listening, learning:
-    info, the port forwards after twice the forward delay (30 s by default).
+    only uplink, or on the port of a guest it is critical. Any such state with STP off, or
+    disabled by BPDU guard: critical, the state stays until it is changed. listening, learning with
+    STP: info, the port forwards after twice the forward delay (30 s by default).
 
-    Sources: IEEE 802.1D; bridge(8) "state", "guard"; kernel Documentation/networking/bridge.rst.
+    Sources: IEEE 802.1D; bridge(8) "state", "guard"; kernel Documentation/networking/bridge.rst,
+    net/bridge/br_stp.c: br_make_forwarding.
     """
     for port in host.links:
         state = port.bridge_port
@@ -56,7 +57,7 @@ def _state_finding(
         Evidence("state", state.state, f"bridge -d link show dev {port.name}"),
         Evidence("STP", "on" if has_stp else "off", show_stp),
     ]
-    if state.state in ("listening", "learning"):
+    if has_stp and state.state in ("listening", "learning"):
         yield link_finding(
             "info",
             host,

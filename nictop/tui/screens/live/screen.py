@@ -97,7 +97,8 @@ class LiveScreen(LiveDrawing):
         """It is not silent: a key may be pressed already for what was chosen."""
         text = f"{event.title} is gone: no interface is chosen."
         if event.instead:
-            text = f"{event.title} is gone: {event.instead}, the same device, is chosen."
+            what = "the same device" if event.is_same_device else "a new interface of this name"
+            text = f"{event.title} is gone: {event.instead}, {what}, is chosen."
         self.nictop.notify(text, "Devices")
         if self.host.snapshot is not None and self.in_sight:
             self._draw()

@@ -88,7 +88,9 @@ class DeviceTable(ChoiceList):
 
         title: str
         instead: str
-        """Title of the row of the same device that is chosen now; "": none is."""
+        """Title of the row of the same device, or of a new virtual interface of the same name, that
+        is chosen now; "": none is."""
+        is_same_device: bool = True
 
     class Opened(ChoiceList.Opened):
         """Details of the chosen row were requested."""
@@ -387,7 +389,8 @@ class DeviceTable(ChoiceList):
         index = self._index_of_same_device(row)
         if self._gone_row is None or index is not None:
             instead = "" if index is None else self._rows[index].title
-            self.post_message(self.Gone(row.title, instead))
+            is_same_device = row.link is None or row.pci is not None or row.link.device is not None
+            self.post_message(self.Gone(row.title, instead, is_same_device))
         self._gone_row = row
         return index
 

@@ -126,6 +126,19 @@ async def test_when_a_device_vanishes_no_other_one_is_chosen_until_the_user_does
         assert screen.chosen() == "ens192"
 
 
+async def test_a_virtual_interface_that_is_made_again_is_another_one() -> None:
+    async with live_screen() as screen:
+        await screen.receive(hello(), inventory(link(2, "lab0"), link(3, "lab1")))
+        table = screen.app.screen.query_one(DeviceTable)
+        while table.chosen is None or table.chosen.key != "link:2":
+            await screen.press("down")
+        await screen.receive(gone(2, "lab0"))
+        await screen.receive(inventory(link(3, "lab1"), link(4, "lab0"), time=2.0))
+        await screen.settle()
+        assert table.chosen is not None and table.chosen.key == "link:4"
+        assert any("a new interface of this name, is chosen" in text for text in messages(screen))
+
+
 async def test_when_a_driver_is_unbound_its_function_is_chosen_then_its_next_netdev() -> None:
     """The default choice, too, does not go to another NIC."""
     address, other = "0000:0b:00.0", "0000:13:00.0"
