@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -140,8 +141,8 @@ def has_snapshot(consumer: Consumer, snapshot: Snapshot) -> bool:
 
 
 def are_equal(one: Snapshot, other: Snapshot) -> bool:
-    """Equal in everything that a screen displays."""
-    return repr(one) == repr(other)
+    """Equal in all but the histories of links, which begin where the reading begins."""
+    return repr(replace(one, histories={})) == repr(replace(other, histories={}))
 
 
 def test_playback_sources_implement_source(hour: Path) -> None:

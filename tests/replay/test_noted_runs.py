@@ -266,7 +266,11 @@ def test_it_says_the_same_everywhere(name: str, tmp_path: Path) -> None:
             report_of((), (case.stored,), wall=0.0)
         )
     text = html.unescape(html_page(report_of((), found.runs, wall=0.0)))
-    for sentence in (*case.sentences, endpoints_text(saved.result), plan_text(case.plan)):
+    for sentence in (
+        *case.sentences,
+        endpoints_text(saved.result),
+        plan_text(case.plan, saved.result.transactions),
+    ):
         assert all(part in text for part in wrap(sentence, 60)) or sentence in text, sentence
 
 

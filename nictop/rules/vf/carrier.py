@@ -23,7 +23,7 @@ MAX_FIXES = 4
 
 @pair_rule("critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A PF is down or has no carrier, and so has every VF that follows its link state.
+    """A PF is down or has no carrier, and VFs in use follow its link state.
 
     nictop finds the PF's netdev without carrier, or administratively down, while VFs in use have
     the link state "auto" (IFLA_VF_LINK_STATE). With some NICs, traffic between two VFs stops as
@@ -46,13 +46,14 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
             "critical",
             host,
             port,
-            f"{state}: its VFs have no link",
+            f"{state}: what its VFs send does not leave the host",
             evidence=(
                 Evidence("PF", state, source),
                 Evidence("VFs with link state auto", shown, source),
+                *_with_carrier(hosts, host, port, numbers),
             ),
-            why="A VF with link state auto has no carrier while its PF has none. With link state "
-            "enable, VFs of one PF can still reach each other on most NICs.",
+            why="With most NICs a VF with link state auto has no carrier while its PF has none. "
+            "With link state enable, VFs of one PF can still reach each other on most NICs.",
             fixes=(
                 _port_fix("here", port),
                 *(_enable_fix("here", port, number) for number in numbers[:MAX_FIXES]),
@@ -104,6 +105,17 @@ def _unreported_functions(
                 found.setdefault(port.ifindex, []).append(function)
         for ifindex, functions in found.items():
             yield host, host.snapshot.links[ifindex], functions
+
+
+def _with_carrier(
+    hosts: Sequence[HostFacts], host: HostFacts, port: Link, numbers: Sequence[int]
+) -> Iterator[Evidence]:
+    """Those that are known to have one nevertheless: emulated NICs do not take it away."""
+    for pair in pairs(hosts):
+        is_of_port = pair.physical is host and pair.port.ifindex == port.ifindex
+        if is_of_port and pair.function.number in numbers and pair.link.carrier:
+            source = f"ip link show {pair.link.name}"
+            yield Evidence("VF with a carrier", pair.link.name, source)
 
 
 def _lacks_carrier(link: Link) -> bool:

@@ -177,7 +177,7 @@ def comparison(lines: Sequence[str]) -> Claims:
 
 def unranked_comparison(lines: Sequence[str]) -> Claims:
     """The ratio is that of both medians, and so is its percentage."""
-    medians = f"A {RATE}, B {RATE} \\(medians\\): B/A {NUMBER} \\(([-+]\\d+) %\\)"
+    medians = f"A {RATE}, B {RATE} \\(medians\\): B/A {NUMBER} \\(([-+]\\d+) %[,)]"
     for match in found(medians, one_line(lines)):
         ratio = value(*match[2:4]) / value(*match[:2])
         yield f"B/A {match[4]}", equal(ratio, float(match[4]))

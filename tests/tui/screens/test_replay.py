@@ -401,7 +401,7 @@ async def test_keys_behind_a_line_are_for_what_is_below_it(one: Path) -> None:
     async with screen_with_replay(one, start=30.3) as screen:
         await screen.press("shift+tab")
         begin, below = screen.replay.playback.recording.begin, screen.app.screen
-        await screen.app.push_screen(LineEntry("Go to time", "", "", take))
+        await screen.app.push_screen(LineEntry("Go to time", "", "", take, holds_keys=True))
         await screen.settle()
         driver = screen.app._driver
         assert driver is not None

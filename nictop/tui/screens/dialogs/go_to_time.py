@@ -39,5 +39,6 @@ def ask_time(screen: NictopScreen) -> None:
             "",
             take,
             label="Time:",
+            holds_keys=True,
         )
     )

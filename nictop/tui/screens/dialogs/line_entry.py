@@ -33,7 +33,8 @@ MAX_ERROR_ROWS = 2
 
 class LineEntry(Dialog[None]):
     """`take` gets the line and returns what is wrong with it; "" closes the dialog. `button`: label
-    of the button that does that. `label`: before the line."""
+    of the button that does that. `label`: before the line. `holds_keys`: what is typed while `take`
+    works is for the screen below, Esc too; else Esc leaves the dialog meanwhile."""
 
     FIELD_ROWS = 1 + MAX_ERROR_ROWS
 
@@ -46,6 +47,7 @@ class LineEntry(Dialog[None]):
         *,
         button: str = "OK",
         label: str = "File:",
+        holds_keys: bool = False,
     ) -> None:
         super().__init__()
         self._title, self._text, self._value, self._take, self._button = (
@@ -56,7 +58,7 @@ class LineEntry(Dialog[None]):
             button,
         )
         self._label, self._error = label, ""
-        self._taking, self._keys = False, ExitStack()
+        self._taking, self._keys, self._holds_keys = False, ExitStack(), holds_keys
         self.field_enter = button
 
     @property
@@ -101,8 +103,8 @@ class LineEntry(Dialog[None]):
         text = value.strip()
         if text and not self._taking:
             self._taking = True
-            # what is typed behind Enter is for the screen below
-            self._keys.enter_context(cast("Opener", self.app).held_keys())
+            if self._holds_keys:
+                self._keys.enter_context(cast("Opener", self.app).held_keys())
             self.run_worker(self._give(text), name="take", group="take")
 
     async def _give(self, text: str) -> None:

@@ -239,7 +239,7 @@ async def test_the_question_of_an_experiment_tells_runs_that_have_ended(
         assert dialog_words(screen) == f"{SAVED}; the run that runs now has measured nothing yet."
         traffic._live.process(RunFinished(Result(PLAN, 0.0)))  # type: ignore[union-attr]
         traffic.publish()
-        assert dialog_words(screen) == f"{SAVED}.", "between two runs"
+        await wait_until(screen, lambda: not isinstance(screen.app.screen, StopScreen))
 
 
 async def test_the_question_before_quitting_does_not_promise_a_result(
