@@ -38,9 +38,14 @@ def nictop(esxi: EsxiHost, home: Path, *arguments: str) -> subprocess.CompletedP
     )
 
 
+def errors_of(done: subprocess.CompletedProcess[str]) -> list[str]:
+    """Without what is waited for, on a loaded machine."""
+    return [line for line in done.stderr.splitlines() if not line.startswith("waiting: ")]
+
+
 def test_show(esxi: EsxiHost, tmp_path: Path) -> None:
     done = nictop(esxi, tmp_path / "home", "show", "--sudo")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, errors_of(done)) == (0, [])
     lines = done.stdout.splitlines()
     assert lines[0].startswith(
         "esx1 · ESXi host (experimental) · 8 CPUs · VMkernel 7.0.3 · rates over"
@@ -61,7 +66,7 @@ def test_show(esxi: EsxiHost, tmp_path: Path) -> None:
 
 def test_show_as_json(esxi: EsxiHost, tmp_path: Path) -> None:
     done = nictop(esxi, tmp_path / "home", "show", "--format", "json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, errors_of(done)) == (0, [])
     (document,) = json.loads(done.stdout)["hosts"]
     assert document["counter_names"]["waits"] == ["ready", "costop"]
     assert sorted(document["counters"]["waits"]) == ["2100870", "2100871", "2105234", "2105235"]
@@ -69,7 +74,7 @@ def test_show_as_json(esxi: EsxiHost, tmp_path: Path) -> None:
 
 def test_check(esxi: EsxiHost, tmp_path: Path) -> None:
     done = nictop(esxi, tmp_path / "home", "check", "--watch", "6")
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, errors_of(done)) == (1, [])
     assert "without the checks of Linux hosts" in done.stdout.splitlines()[0]
     assert "✖ critical db1: 12 % CPU ready, 2.0 % co-stop" in done.stdout
     assert "1 critical (" in done.stdout and "skipped" not in done.stdout
