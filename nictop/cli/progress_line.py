@@ -30,7 +30,7 @@ WAITING_REDRAW_SECONDS = 0.5
 MAX_WAITING_NAMES = 3
 """Hosts in the line."""
 LONG_WAIT_SECONDS = 10.0
-"""After which the time limit is told too; and where stderr is no terminal, seconds between the
+"""After which the time limit is named, too; and where stderr is no terminal, seconds between the
 lines."""
 LONG_READING_SECONDS = 5.0
 """After its first inventory took so long, it is said before that another one may follow."""
@@ -139,10 +139,11 @@ async def waiting_line(
 async def wait_for_hosts(sessions: Sequence[HostSession], seconds: float) -> None:
     """Until these hosts are read, told on stderr: on a terminal as by `waiting_line`, elsewhere in
     a line for each step. Raises HostUnreachable."""
+    from nictop.hosts.session import slowest_factor
     from nictop.traffic.hosts.readings import wait_for_readings
 
     def limit() -> float:
-        return seconds * max(session.slowness.factor for session in sessions)
+        return seconds * slowest_factor(sessions)
 
     async with waiting_line(sessions, None, limit, logs=False) as line:
         await wait_for_readings(sessions, seconds, line.log)

@@ -544,6 +544,11 @@ class HostSession:
         return " · ".join(filter(None, (reason, self.status_text(now, interval), age)))
 
 
+def slowest_factor(sessions: Iterable[HostSession]) -> float:
+    """That by which time limits of all of them are longer."""
+    return max(session.slowness.factor for session in sessions)
+
+
 async def until(
     sessions: Iterable[HostSession], condition: Callable[[], object], timeout: float
 ) -> bool:

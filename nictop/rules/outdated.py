@@ -47,13 +47,15 @@ def with_marks(
     doubts = {host.host: doubts_of(host) for host in hosts}
     found = []
     for finding in findings:
-        of_addresses = rests_on_addresses(finding.rule)
-        is_doubtful = _is_doubtful(finding, doubts.get(finding.host), of_addresses)
+        is_doubtful = _is_doubtful(finding, doubts.get(finding.host), rests_on_addresses)
         found.append(marked(finding) if is_doubtful else finding)
     return tuple(found)
 
 
-def _is_doubtful(finding: Finding, doubts: Doubts | None, of_addresses: bool) -> bool:
+def _is_doubtful(
+    finding: Finding, doubts: Doubts | None, rests_on_addresses: Callable[[str], bool]
+) -> bool:
     if doubts is None:
         return False
+    of_addresses = rests_on_addresses(finding.rule)
     return doubts.concern(finding.ifindex, finding.subject, of_addresses=of_addresses)

@@ -81,22 +81,33 @@ def _of_watched_hosts(
 def _of_unwatched(
     host: HostFacts, link: Link, others: Sequence[HostFacts]
 ) -> Iterator[tuple[str, str]]:
-    """Not the NIC itself, which may be one of a guest of another host."""
     for one in (host, *others):
-        of = "" if one is host else f" of {clean(one.name)}"
-        for guest in one.inventory.guests or ():
-            name = f"{clean(guest_text(guest.name, guest.kind))}{of}"
-            for nic in guest.nics if guest.state == "running" else ():
-                is_own = one is not host and nic.address in (None, link.address)
-                for address in () if is_own else nic.addresses:
-                    yield address.partition("/")[0], name
-        for lease in one.inventory.leases:
-            if lease.expires is None or lease.expires > one.inventory.wall:
-                yield lease.address, f"{clean(lease.mac)} (DHCP lease of {clean(lease.source)})"
+        yield from _of_guests(one, host, link)
+        yield from _of_leases(one)
     for ifindex, address, mac in _neighbours(host):
         near = host.link_at(ifindex)
         name = "" if near is None else f" at {clean(near.name)}"
         yield address, f"{clean(mac)}{name} (neighbour table)"
+
+
+def _of_guests(one: HostFacts, host: HostFacts, link: Link) -> Iterator[tuple[str, str]]:
+    """Of those that run. Not the NIC itself, which may be one of a guest of another host."""
+    of = "" if one is host else f" of {clean(one.name)}"
+    for guest in one.inventory.guests or ():
+        if guest.state != "running":
+            continue
+        name = f"{clean(guest_text(guest.name, guest.kind))}{of}"
+        for nic in guest.nics:
+            if one is not host and nic.address in (None, link.address):
+                continue
+            for address in nic.addresses:
+                yield address.partition("/")[0], name
+
+
+def _of_leases(one: HostFacts) -> Iterator[tuple[str, str]]:
+    for lease in one.inventory.leases:
+        if lease.expires is None or lease.expires > one.inventory.wall:
+            yield lease.address, f"{clean(lease.mac)} (DHCP lease of {clean(lease.source)})"
 
 
 def _neighbours(host: HostFacts) -> Iterator[tuple[int, str, str]]:

@@ -82,7 +82,7 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
     from nictop.errors import NictopError
     from nictop.hosts.connect import connect
     from nictop.hosts.observe import HOSTS_TIMEOUT
-    from nictop.hosts.session import HostSession, running
+    from nictop.hosts.session import HostSession, running, slowest_factor
     from nictop.report.facts.hosts import UnreachableHost
     from nictop.traffic.drops.session import DropsSession
 
@@ -97,7 +97,7 @@ def _monitor(options: argparse.Namespace) -> Sequence[HostDrops]:
             return UnreachableHost(session.name, error.message.removeprefix(f"{session.name}: "))
 
     def limit(sessions: Sequence[HostSession]) -> float:
-        return HOSTS_TIMEOUT * max(session.slowness.factor for session in sessions)
+        return HOSTS_TIMEOUT * slowest_factor(sessions)
 
     async def monitor_all() -> Sequence[HostDrops]:
         access = {"sudo": options.sudo, "accept_new_host_keys": options.accept_new_host_keys}

@@ -155,15 +155,9 @@ def without_number(
 
 
 def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHistory:
-    changes, resets = link.carrier_changes, reset_total(link)
     if before is None:
         is_settled = link.carrier is True and bool(link.flags & IFF_UP)
-        points: tuple[Point, ...] = (Point(time),)
-        has_carrier = link.carrier is True
-        return LinkHistory(
-            *(link.ifindex, changes, resets, is_settled, has_carrier, points),
-            *(link.name, link.device),
-        )
+        return _history_of(link, (Point(time),), is_settled=is_settled)
     last = before.points[-1]
     if time < last.time:  # an inventory that was begun before what was reported since
         return before
@@ -171,16 +165,24 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     point = Point(
         time,
         last.losses + _new_losses(before, link, is_new=is_new),
-        last.resets + increase(before.resets, resets, is_new=is_new),
+        last.resets + increase(before.resets, reset_total(link), is_new=is_new),
         last.netdevs + is_new,
         last.downs + (before.has_carrier and not link.flags & IFF_UP),
     )
     is_settled = _is_settled(before, link, is_new=is_new)
-    points = _appended(before.points, point)
-    has_carrier = link.carrier is True
+    return _history_of(link, _appended(before.points, point), is_settled=is_settled)
+
+
+def _history_of(link: Link, points: tuple[Point, ...], *, is_settled: bool) -> LinkHistory:
     return LinkHistory(
-        *(link.ifindex, changes, resets, is_settled, has_carrier, points),
-        *(link.name, link.device),
+        ifindex=link.ifindex,
+        carrier_changes=link.carrier_changes,
+        resets=reset_total(link),
+        is_settled=is_settled,
+        has_carrier=link.carrier is True,
+        points=points,
+        name=link.name,
+        device=link.device,
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from nictop.errors import HostUnreachable
-from nictop.hosts.session import HostSession, until
+from nictop.hosts.session import HostSession, slowest_factor, until
 from nictop.hosts.start import DOING
 from nictop.model.snapshot import has_platform
 from nictop.model.text.terminal import clean
@@ -35,7 +35,7 @@ async def wait_for_readings(
         """A slow host may need longer."""
         if timeout is None:
             return math.inf
-        return timeout * max(host.slowness.factor for host in hosts)
+        return timeout * slowest_factor(hosts)
 
     def steps() -> list[tuple[str, str, bool]]:
         return [(host.snapshot.state, _doing(host), host.has_readings) for host in hosts]
@@ -89,7 +89,7 @@ async def wait_for_platforms(
     if not unread():
         return ""
     begin = time.monotonic()
-    limit = PLATFORM_SECONDS * max(host.slowness.factor for host in hosts)
+    limit = PLATFORM_SECONDS * slowest_factor(hosts)
     sentence = f"waiting for {unread()[0].name}: {DOING['inventory']}"
     progress(f"{sentence}, at most {limit:.0f} s")
     while (left := begin + limit - time.monotonic()) > 0:

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
 
-from nictop.hosts.session import until
+from nictop.hosts.session import slowest_factor, until
 from nictop.probe.records import DropReport, TrafficLine, TrafficRequest
 from nictop.traffic.hosts.host import RunHost, TrafficItem, is_root
 
@@ -54,8 +54,8 @@ async def read_drop_reasons(
             if await until(sessions, all_answered, REFUSAL_SECONDS):
                 return {}
             await repeat()
-            slowness = max(session.slowness.factor for session in sessions)
-            await until(sessions, all_answered, MONITOR_SECONDS + slowness * END_SECONDS)
+            limit = MONITOR_SECONDS + slowest_factor(sessions) * END_SECONDS
+            await until(sessions, all_answered, limit)
         finally:
             for host in monitored:
                 if host.name not in replies and not host.session.is_unreachable:
