@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -219,18 +220,21 @@ def test_names_exist_in_the_lab_only(home: dict[str, str]) -> None:
         assert names.isdisjoint(os.listdir(folder)), folder
 
 
-def mount_namespace(pid: int) -> str:
-    """ "" if the process has ended."""
-    try:
-        return os.readlink(f"/proc/{pid}/ns/mnt")
-    except OSError:
-        return ""
+@contextmanager
+def mounts_of(pid: int) -> Iterator[int]:
+    """The mount namespace of a process, as the number of its inode. It is held open: the kernel
+    gives the number of one that is gone to the next one, which may be that of another test."""
+    with open(f"/proc/{pid}/ns/mnt") as held:
+        yield os.fstat(held.fileno()).st_ino
 
 
-def processes_in(namespace: str) -> Iterator[int]:
-    for name in os.listdir("/proc"):
-        if name.isdecimal() and mount_namespace(int(name)) == namespace:
-            yield int(name)
+def processes_in(mounts: int) -> list[int]:
+    found = []
+    for name in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(OSError):  # it has ended
+            if os.stat(f"/proc/{name}/ns/mnt").st_ino == mounts:
+                found.append(int(name))
+    return found
 
 
 EXIT_CODES = {signal.SIGINT: 0, signal.SIGKILL: -signal.SIGKILL}
@@ -246,13 +250,13 @@ def test_it_is_watched_and_nothing_remains_of_it(
     with TerminalProgram(command, ROOT, home, SIZE) as screen:
         screen.wait_for_text("ARP is off")
         assert "netns:a" in screen.text and "netns:b" in screen.text
-        own = mount_namespace(screen.pid)
-        assert own and own != mount_namespace(os.getpid())
-        assert len(list(processes_in(own))) > 0
-        os.kill(screen.pid, ending)
-        code = screen.wait_for_end()
+        with mounts_of(screen.pid) as mounts:
+            in_the_lab = processes_in(mounts)
+            assert screen.pid in in_the_lab and os.getpid() not in in_the_lab
+            os.kill(screen.pid, ending)
+            code = screen.wait_for_end()
+            wait_until(lambda: not processes_in(mounts))
     assert code == EXIT_CODES.get(ending, 128 + ending)
-    wait_until(lambda: not list(processes_in(own)))
 
 
 def test_a_command_is_the_process_itself(home: dict[str, str]) -> None:
@@ -268,11 +272,11 @@ def test_a_command_is_the_process_itself(home: dict[str, str]) -> None:
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "started\n"
-    own = mount_namespace(process.pid)
-    assert list(processes_in(own)) == [process.pid]
-    process.communicate("\n", timeout=TEST_TIMEOUT)
+    with mounts_of(process.pid) as mounts:
+        assert processes_in(mounts) == [process.pid]
+        process.communicate("\n", timeout=TEST_TIMEOUT)
+        assert processes_in(mounts) == []
     assert process.returncode == 7
-    assert list(processes_in(own)) == []
 
 
 # ------------------------------------------------------------------------------------------- rights
