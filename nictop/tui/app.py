@@ -786,9 +786,10 @@ class NictopApp(PrivateApp):
         return ended[0]
 
     def draw_at_once(self, change: Callable[[], object]) -> None:
-        """On the screen that is seen."""
-        if isinstance(self.screen, WholeFrames):
-            self.screen.draw_at_once(change)
+        """On the screen that is seen; while nictop ends there is none."""
+        seen = self.screen_stack[-1:]
+        if seen and isinstance(seen[0], WholeFrames):
+            seen[0].draw_at_once(change)
         else:
             change()
 

@@ -117,7 +117,11 @@ class Metrics:
             has_findings = bool(series_with(found, "nictop_host_findings", host=host))
             return up == is_up and (has_findings or not is_up)
 
-        wait_until(condition, 2 * TEST_TIMEOUT, SCRAPE_SECONDS)
+        try:
+            wait_until(condition, 2 * TEST_TIMEOUT, SCRAPE_SECONDS)
+        except AssertionError as error:
+            about_host = {key: value for key, value in found.items() if ("host", host) in key[1]}
+            raise AssertionError(f"{error}: {about_host}, {self.error_lines}") from None
         return found
 
     def end(self, number: signal.Signals) -> int:

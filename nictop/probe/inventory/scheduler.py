@@ -225,13 +225,20 @@ class InventoryScheduler:
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
             targets = self._pass_on(line, now)
-            is_repeated = self._rechecking or self._reason == "event"
-            if targets is not None and (is_repeated or duration >= SLOW_INVENTORY_SECONDS):
+            if targets is not None and self._is_worth_keeping(duration):
                 self._modules.begin(targets["modules"])
         if self._rechecking and not problem:
             pause = max(RECHECK_SECONDS, duration, RECHECK_PAUSE_FACTOR * cpu_seconds)
             self._rescan_by(now + pause)
         self.complete = True
+
+    def _is_worth_keeping(self, duration: float) -> bool:
+        """What the last inventory imported: others follow soon, or each takes long. A probe that
+        does not listen takes one."""
+        if self._events is None:
+            return False
+        is_repeated = self._rechecking or self._reason == "event"
+        return is_repeated or duration >= SLOW_INVENTORY_SECONDS
 
     def _report_unread_events(self, now: float, delay: float) -> None:
         times = (self._unread.reading, self._child.started), (self._unread.waiting, self._due())

@@ -21,7 +21,15 @@ from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.widgets.status.status_line import StatusLine
 from nictop.wire.source import SourceState
 from tests.support.replay_screen import ScreenWithReplay, screen_with_replay
-from tests.support.screen import NARROW, NO_COST, WIDE, Screen, screen_with_hosts, wait_until
+from tests.support.screen import (
+    NARROW,
+    NO_COST,
+    WIDE,
+    Screen,
+    live_screen,
+    screen_with_hosts,
+    wait_until,
+)
 
 VIEWS = "1234567"
 READING = ("Reading results…", "Reading the recording up to this time…")
@@ -205,3 +213,13 @@ async def test_the_palette_has_its_entries_as_soon_as_it_is_seen(frames: Frames)
             assert any("type words" in row for row in frame) <= any(
                 "View: " in row for row in frame
             ), "\n".join(frame)
+
+
+async def test_a_reading_that_comes_after_the_screens_were_closed_ends_nothing() -> None:
+    """While nictop ends there is no screen, but a reading may wait to be shown."""
+    async with live_screen(NARROW) as screen:
+        app = screen.app
+    published: list[str] = []
+    assert not app.screen_stack
+    app.draw_at_once(lambda: published.append("reading"))
+    assert published == ["reading"]
