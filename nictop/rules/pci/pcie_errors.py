@@ -355,9 +355,9 @@ def iommu_blocks_the_nic(host: HostFacts) -> Outcomes:
             address,
             title,
             evidence=message_evidence(messages),
-            why=f"{lost} lost: stalled queues, resets, damaged packets. Possible causes: a fault of "
-            "the driver or firmware, firmware that uses memory not declared in ACPI (RMRR), or a "
-            "guest that was killed.",
+            why=f"{lost} lost: stalled queues, resets, damaged packets. Possible causes: a fault "
+            "of the driver or firmware, firmware that uses memory not declared in ACPI (RMRR), or "
+            "a guest that was killed.",
             fixes=_iommu_fixes(host, function, are_interrupts=are_interrupts),
         )
 
