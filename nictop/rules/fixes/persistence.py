@@ -87,7 +87,7 @@ def _with_other_places(fix: Fix, places: Sequence[str]) -> Fix:
 
 def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if option == "-X":
-        return (command("ethtool", "-X", link.name, "default"),)
+        return _undo_table(link)
     before = current_settings(link, option)
     old: list[str] = []
     for name in values[::2]:
@@ -98,6 +98,18 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if not old or old == list(values):
         return ()
     return (command("ethtool", option, link.name, *old),)
+
+
+def _undo_table(link: Link) -> tuple[Step, ...]:
+    """Of the RSS table; (): no command makes the present one again."""
+    rss = link.ethtool.rss
+    table = () if rss is None else rss.indirection or ()
+    if not table:
+        return (command("ethtool", "-X", link.name, "default"),)
+    number = len(set(table))
+    if any(queue != place % number for place, queue in enumerate(table)):
+        return ()
+    return (command("ethtool", "-X", link.name, "equal", str(number)),)
 
 
 def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> Fix:
