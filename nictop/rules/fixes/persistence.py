@@ -61,12 +61,15 @@ def ethtool_fixes(
     once. The caller has checked that the driver accepts these values.
     """
     option, *values = arguments
+    undo = _undo(link, option, values)
+    if option == "-X" and not undo:
+        note = f"{note} {TABLE_NOTE}".lstrip()
     now = Fix(
         where="here",
         title="Set now",
         commands=(command("ethtool", option, link.name, *values),),
         persistent=False,
-        undo=_undo(link, option, values),
+        undo=undo,
         note=note,
     )
     return now, _with_other_places(
@@ -98,6 +101,9 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if not old or old == list(values):
         return ()
     return (command("ethtool", option, link.name, *old),)
+
+
+TABLE_NOTE = "No single command makes the present table again: note it (ethtool -x)."
 
 
 def _undo_table(link: Link) -> tuple[Step, ...]:

@@ -347,7 +347,7 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
             Fix("here", title, (command(*change, own),), False, (undo,), note),
             *_permanent_in_profile(host, link),
         )
-    fixes = []
+    fixes: list[Fix] = []
     new_machine_id = (_new_machine_id_fix(link),) if cloned else ()
     if link.address_assignment != "permanent":  # systemd may have derived it
         fixes += new_machine_id
