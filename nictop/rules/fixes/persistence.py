@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import cycle, islice
 
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
@@ -113,7 +114,8 @@ def _undo_table(link: Link) -> tuple[Step, ...]:
     if not table:
         return (command("ethtool", "-X", link.name, "default"),)
     number = len(set(table))
-    if any(queue != place % number for place, queue in enumerate(table)):
+    in_turn = islice(cycle(range(number)), len(table))
+    if list(table) != list(in_turn):
         return ()
     return (command("ethtool", "-X", link.name, "equal", str(number)),)
 
