@@ -96,7 +96,6 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.report.diff.own_values.OwnValues.without_values": "the same",
     "nictop.report.redaction.names.NameAliases.expression": "names are escaped, each by itself",
     "nictop.report.redaction.redaction.Redaction.text": "a function that returns the replacement",
-    "nictop.rules.hyperv.netvsc._assign_channels": NUMBERS,
     "nictop.traffic.hosts.counter_records.CounterRecords.add": NUMBERS,
     "nictop.traffic.drops.result._filled": "the commands of the table REASONS",
     "nictop.tui.widgets.charts.bar_chart._goodput_line": CELLS,

@@ -103,7 +103,7 @@ def _of_steering(host: HostFacts, link: Link) -> QueueAdvice | None:
     unused = [queue for queue in masks if queue not in used]
     return QueueAdvice(
         f"transmit packet steering (XPS) assigns all CPUs to queue {format_cpu_list(used)}, so "
-        f"{format_cpu_list(unused)} send nothing: assign CPUs to each queue",
+        f"{format_cpu_list(unused)} are not selected by it: assign CPUs to each queue",
         _cpus_for_each_queue(link, masks, cpus),
     )
 
@@ -176,7 +176,7 @@ def _single_queue_text(link: Link) -> str:
     if offered is None:
         return "one queue is in use"
     if offered == 1:
-        return f"one queue is all that {driver_name(link) or 'the driver'} offers"
+        return f"one queue is the maximum that {driver_name(link) or 'the driver'} reports"
     return f"one of {offered} queues is in use"
 
 

@@ -136,8 +136,8 @@ def test_steering_that_assigns_all_cpus_to_one_queue(guest: Snapshot) -> None:
     link = transmit_masks(link_of(guest), "f", "0", "0", "0")
     found = advice(with_link(guest, link))
     assert found.text == (
-        "transmit packet steering (XPS) assigns all CPUs to queue 0, so 1-3 send nothing: assign "
-        "CPUs to each queue"
+        "transmit packet steering (XPS) assigns all CPUs to queue 0, so 1-3 are not selected "
+        "by it: assign CPUs to each queue"
     )
     assert found.fix is not None and found.fix.persistent is False
     folder = "/sys/class/net/ens256/queues"
@@ -151,9 +151,8 @@ def test_steering_that_assigns_all_cpus_to_one_queue(guest: Snapshot) -> None:
 
 def test_steering_over_some_of_the_queues(guest: Snapshot) -> None:
     found = advice(with_link(guest, transmit_masks(link_of(guest), *"3c00")))
-    assert (
-        found.fix is not None and "assigns all CPUs to queue 0-1, so 2-3 send nothing" in found.text
-    )
+    assert found.fix is not None
+    assert "assigns all CPUs to queue 0-1, so 2-3 are not selected by it" in found.text
 
 
 @pytest.mark.parametrize("masks", ["1248", "0000", "1240"])
@@ -200,3 +199,18 @@ def test_no_queues_are_reported(guest: Snapshot) -> None:
 def test_the_rules_about_queues_exist() -> None:
     assert RULES.keys() >= QUEUE_RULES
     assert any(rule.family == QUEUE_FAMILY for rule in RULES.values())
+
+
+def test_the_maximum_of_queues_is_not_said_to_be_that_of_the_driver(guest: Snapshot) -> None:
+    """A hypervisor may offer one queue only, whatever its guest's driver could use."""
+    channels = link_of(guest).ethtool.channels
+    assert channels is not None
+    one = replace(channels, combined=1, max_combined=1)
+    link = replace(
+        with_ethtool(link_of(guest), channels=one),
+        queues=(Queue("rx", 0, rps_cpus="0"), Queue("tx", 0, xps_cpus="f")),
+    )
+    found = advice(with_loads(with_link(guest, link), link, 90_000.0))
+    assert found.text == (
+        "nothing to change at this load: one queue is the maximum that virtio_net reports"
+    )

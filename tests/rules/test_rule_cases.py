@@ -9,7 +9,8 @@ tests/data/rules.
 ``findings`` is the complete list for those hosts, from all rules: a cause that is reported twice
 fails here. Of each finding only the given keys are compared; ``commands`` are those of all its
 fixes that run "here", ``undo`` those that undo them, ``fixes`` those by place, ``fix_titles`` the
-titles of all fixes. ``skipped`` (rule names) is compared when it is given. HOST: see
+titles of all fixes, ``says`` and ``never_says`` parts of its title, its why and the titles and notes
+of its fixes. ``skipped`` (rule names) is compared when it is given. HOST: see
 tests/support/rule_cases.py.
 """
 
@@ -83,11 +84,22 @@ def compare(finding: Finding, wanted: dict[str, Any]) -> None:
                 ] == lines
         elif key == "fix_titles":
             assert [fix.title for fix in finding.fixes] == value
+        elif key in ("says", "never_says"):
+            said = _said(finding)
+            assert [part for part in value if (part in said) != (key == "says")] == [], said
         elif key == "evidence":
             shown = [f"{one.what}: {one.value}" for one in finding.evidence]
             assert all(one in shown for one in value), shown
         else:
             assert getattr(finding, key) == value
+
+
+def _said(finding: Finding) -> str:
+    """All sentences of a finding."""
+    words = [finding.title, finding.why]
+    for fix in finding.fixes:
+        words += [fix.title, fix.note]
+    return "\n".join(words)
 
 
 @pytest.mark.parametrize("name", sorted(RULES))

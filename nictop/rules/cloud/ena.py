@@ -164,9 +164,10 @@ def _fixes(exceeded: frozenset[str]) -> tuple[Fix, ...]:
                 _resize("<TYPE>"),
                 True,
                 _resize("<OLD_TYPE>"),
-                "The instance is stopped meanwhile. Limits: aws ec2 describe-instance-types, "
-                "NetworkInfo. Bandwidth: a "
-                "single flow has at most 5 Gb/s outside a cluster placement group.",
+                "The instance is stopped meanwhile: data on instance store volumes is lost, and a "
+                "public address that is no Elastic IP changes. Limits: aws ec2 "
+                "describe-instance-types, NetworkInfo. Bandwidth: a single flow has at most 5 Gb/s "
+                "outside a cluster placement group.",
             )
         )
     return tuple(fixes)

@@ -27,7 +27,7 @@ from nictop.rules.subjects import (
 )
 
 STEAL_WARNING_SHARE, STEAL_CRITICAL_SHARE = 0.05, 0.10
-"""Share of the time of all CPUs that the hypervisor gave to other machines."""
+"""Share of the time of all CPUs in which the hypervisor did not run a CPU that was ready."""
 ONE_CPU_STEAL_SHARE = 0.20
 READY_WARNING_SHARE, READY_CRITICAL_SHARE, COSTOP_WARNING_SHARE = 0.05, 0.10, 0.03
 """Share of the time of a VM's vCPUs."""
@@ -45,7 +45,7 @@ STEAL_INDEX = CPU_TIMES.index("steal")
 
 @host_rule("warning", yields_to=("hypervisor_takes_processor_time",), uses=("messages",))
 def processor_was_stuck(host: HostFacts) -> Outcomes:
-    """A CPU did not run, or processes were blocked, for many seconds: NICs stall meanwhile.
+    """A CPU did not run, or processes were blocked, for many seconds: NICs may stall meanwhile.
 
     nictop reads "soft lockup", "self-detected stall on CPU", "hard LOCKUP" and "blocked for more
     than … seconds" in the kernel log of the last 24 hours. In a guest the usual cause is the
@@ -59,6 +59,7 @@ def processor_was_stuck(host: HostFacts) -> Outcomes:
     messages = host_messages(host, "cpu_starved")
     if messages is None or _is_named_for_a_nic(host, messages):
         return
+    are_blocked = all(BLOCKED_SIGN in entry.text for entry in messages.entries)
     show = joined("|", command("dmesg", "-T"), command("grep", "-iE", "stall|lockup|blocked"))
     log = Fix("here", "Show what the kernel logged", (show,))
     in_guest = Fix("hypervisor", "Check CPU overcommitment, storage and snapshots of the guest", ())
@@ -66,13 +67,25 @@ def processor_was_stuck(host: HostFacts) -> Outcomes:
         "warning",
         host,
         "",
-        "a CPU was stuck, or processes were blocked, for many seconds",
+        BLOCKED_TITLE if are_blocked else STUCK_TITLE,
         evidence=message_evidence(messages),
-        why="While a CPU is stuck, the interrupts and softirqs of NICs on it wait: packets are "
-        "lost, and drivers reset "
-        "their NIC. Blocked processes wait for storage or memory.",
+        why=WHY_BLOCKED if are_blocked else WHY_STUCK,
         fixes=(in_guest, log) if host.is_guest else (log,),
     )
+
+
+BLOCKED_SIGN = "blocked for more than"
+"""kernel/hung_task.c; all others are about a CPU."""
+BLOCKED_TITLE = "processes were blocked for many seconds"
+STUCK_TITLE = "a CPU was stuck for many seconds"
+WHY_BLOCKED = (
+    "Blocked processes wait, mostly for storage or memory: their connections stand still. That "
+    "alone does not stop a NIC."
+)
+WHY_STUCK = (
+    "While a CPU is stuck, packets of NICs that it serves may wait or be lost, and drivers may "
+    "reset their NIC."
+)
 
 
 def _is_named_for_a_nic(host: HostFacts, stuck: Messages) -> bool:
@@ -88,8 +101,10 @@ def _is_named_for_a_nic(host: HostFacts, stuck: Messages) -> bool:
 
 @host_rule("critical", uses=("counters.cpus",))
 def hypervisor_takes_processor_time(host: HostFacts) -> Outcomes:
-    """The hypervisor runs other machines while this guest is ready to run (CPU steal): measured
+    """The hypervisor does not run this guest although it is ready to run (CPU steal): measured
     speeds are too low.
+
+    It runs others meanwhile, or the guest has used up its limit or its CPU credits.
 
     nictop reads steal in /proc/stat over the window. Warning: 5 % of all CPUs, or 20 % of one CPU.
     Critical: 10 % of all CPUs. Each of the last three samples must exceed the limit. VMware guests
@@ -319,8 +334,8 @@ def esxi_holds_vcpus_back(host: HostFacts) -> Outcomes:
                 Evidence("CPU ready", f"{mean_ready}, mean of its vCPUs", source),
                 Evidence("co-stop", f"{mean_costop}, mean of its vCPUs", source),
             ),
-            why="Packets wait while the vCPU that processes them is not running. Co-stop is high "
-            "for a VM with more vCPUs than it uses.",
+            why="Packets wait while the vCPU that processes them is not running. Co-stop is often "
+            "high for a VM with more vCPUs than it uses.",
             fixes=(REDUCE_LOAD_FIX,),
         )
 
@@ -451,7 +466,8 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
             Evidence("governor", settings.governors.get(cpu, ""), folder),
             Evidence("affected CPUs", format_cpu_list(slow), "/sys/devices/system/cpu"),
         ),
-        why="The packet rate of a CPU is proportional to its frequency.",
+        why="The packet rate of a CPU rises with its frequency. The maximum may be that of a "
+        "single busy core, which several cannot reach.",
         fixes=(
             Fix(
                 "here",
@@ -465,7 +481,7 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
                 "Set the governor to performance",
                 (_set_governor("performance"),),
                 persistent=False,
-                undo=(_set_governor(settings.governors.get(cpu, "powersave")),),
+                undo=_restore_governors(settings.governors),
             ),
         ),
     )
@@ -473,6 +489,18 @@ def clock_is_held_back(host: HostFacts) -> Outcomes:
 
 def _set_governor(name: str) -> Command:
     return command("cpupower", "frequency-set", "--governor", name)
+
+
+def _restore_governors(governors: Mapping[int, str]) -> tuple[Command, ...]:
+    """One command for the CPUs of each governor; for all of them, if they have the same."""
+    names = sorted(set(governors.values()))
+    if len(names) == 1:
+        return (_set_governor(names[0]),)
+    found = []
+    for name in names:
+        cpus = format_cpu_list([cpu for cpu, governor in governors.items() if governor == name])
+        found.append(command("cpupower", "-c", cpus, "frequency-set", "--governor", name))
+    return tuple(found)
 
 
 def _carries_many_packets(host: HostFacts) -> bool:

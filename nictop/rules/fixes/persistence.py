@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import cycle, islice
 
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
@@ -61,12 +62,15 @@ def ethtool_fixes(
     once. The caller has checked that the driver accepts these values.
     """
     option, *values = arguments
+    undo = _undo(link, option, values)
+    if option == "-X" and not undo:
+        note = f"{note} {TABLE_NOTE}".lstrip()
     now = Fix(
         where="here",
         title="Set now",
         commands=(command("ethtool", option, link.name, *values),),
         persistent=False,
-        undo=_undo(link, option, values),
+        undo=undo,
         note=note,
     )
     return now, _with_other_places(
@@ -87,7 +91,7 @@ def _with_other_places(fix: Fix, places: Sequence[str]) -> Fix:
 
 def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if option == "-X":
-        return (command("ethtool", "-X", link.name, "default"),)
+        return _undo_table(link)
     before = current_settings(link, option)
     old: list[str] = []
     for name in values[::2]:
@@ -98,6 +102,22 @@ def _undo(link: Link, option: str, values: Sequence[str]) -> tuple[Step, ...]:
     if not old or old == list(values):
         return ()
     return (command("ethtool", option, link.name, *old),)
+
+
+TABLE_NOTE = "No single command makes the present table again: note it (ethtool -x)."
+
+
+def _undo_table(link: Link) -> tuple[Step, ...]:
+    """Of the RSS table; (): no command makes the present one again."""
+    rss = link.ethtool.rss
+    table = () if rss is None else rss.indirection or ()
+    if not table:
+        return (command("ethtool", "-X", link.name, "default"),)
+    number = len(set(table))
+    in_turn = islice(cycle(range(number)), len(table))
+    if list(table) != list(in_turn):
+        return ()
+    return (command("ethtool", "-X", link.name, "equal", str(number)),)
 
 
 def _persistent(host: HostFacts, link: Link, option: str, values: Sequence[str]) -> Fix:

@@ -16,14 +16,13 @@ from nictop.rules.vf.facts import PCI_DEVICES
 ASPM_STATES = ("l1_aspm", "l0s_aspm")
 """Substates of L1 are off when L1 is."""
 ASPM_NOTE = (
-    "The device and the port above it then no longer sleep, which costs some tenths of a watt. "
-    "The kernel parameter "
-    "pcie_aspm=off does not do this: it leaves what the firmware has enabled."
+    "The link to the port above then no longer sleeps, which costs some tenths of a watt. The "
+    "kernel parameter pcie_aspm=off does not do this: it leaves what the firmware has enabled."
 )
 NOT_CONTROLLED_NOTE = (
-    "This kernel does not control ASPM here (no link/l1_aspm in sysfs). In the BIOS setup: ASPM "
-    "or PCIe power "
-    "management; in a guest: in that of the hypervisor."
+    "There is no link/l1_aspm in sysfs: this kernel does not control ASPM here, is older than 5.5, "
+    "or the link cannot sleep. In the BIOS setup: ASPM or PCIe power management; in a guest: in "
+    "that of the hypervisor."
 )
 
 

@@ -30,7 +30,6 @@ from nictop.rules.subjects import (
     link_finding,
     newest_link_rates,
     packet_rate,
-    ring_with_room,
 )
 
 MIN_PATH_PACKETS_PER_SECOND = 100.0
@@ -111,7 +110,8 @@ VIRTUAL_FUNCTION_FIXES: dict[WhereToType, Fix] = {
         (_accelerate("true"),),
         persistent=True,
         undo=(_accelerate("false"),),
-        note="The VM size must support it; VMs in an availability set must be deallocated first.",
+        note="The VM size must support it. The VM must be stopped (deallocated) first; in an "
+        "availability set all its VMs.",
     ),
     "hyperv": Fix(
         "hyperv",
@@ -156,9 +156,7 @@ def _synthetic_finding(host: HostFacts, link: Link, function: Link) -> Finding:
         evidence.append(Evidence("sent by the VF", f"{part} of {whole}", "RTM_GETSTATS"))
     switched = link_messages(host, link, "path_switched", "path_left", within=math.inf)
     evidence += newest_evidence(switched)
-    up = command("ip", "link", "set", "dev", function.name, "up")
     log = joined("|", command("dmesg"), command("grep", "-i", function.name))
-    note = "netvsc normally does this itself within seconds."
     return link_finding(
         "warning",
         host,
@@ -168,10 +166,19 @@ def _synthetic_finding(host: HostFacts, link: Link, function: Link) -> Finding:
         why="The fast path exists but is not used: packets need several times the CPU time on "
         "both sides.",
         fixes=(
-            Fix("here", "Bring the VF up", (up,), note=note),
+            *_bring_up_fix(function),
             Fix("here", "Show kernel messages about the VF", (log,)),
         ),
     )
+
+
+def _bring_up_fix(function: Link) -> tuple[Fix, ...]:
+    """(): it is up."""
+    if is_up(function):
+        return ()
+    up, down = with_undo(("ip", "link", "set", "dev", function.name), "up", "down")
+    note = "netvsc normally does this itself within seconds."
+    return (Fix("here", "Bring the VF up", (up,), False, (down,), note),)
 
 
 @host_rule(
@@ -180,11 +187,11 @@ def _synthetic_finding(host: HostFacts, link: Link, function: Link) -> Finding:
     messages_if=lambda host: bool(synthetic_links(host)),
 )
 def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
-    """The VF of a Hyper-V NIC is removed repeatedly: each time, traffic moves to the slow synthetic
-    path.
+    """Traffic of a Hyper-V NIC leaves its VF repeatedly, for the slow synthetic path.
 
     nictop counts "Data path switched from VF" in the kernel messages of the last hour: three or
-    more. Azure removes a VF for servicing of the host; that is rare, and announced as a scheduled
+    more. The kernel logs it when the VF is removed, and when it is set down or has lost its link.
+    Azure removes a VF for servicing of the host; that is rare, and announced as a scheduled
     event.
 
     Sources: kernel netvsc.rst, drivers/net/hyperv/netvsc_drv.c; Azure documentation of Accelerated
@@ -206,12 +213,13 @@ def virtual_function_is_removed_repeatedly(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"its VF was removed {count} times in the last hour",
+            f"its traffic left the VF {count} times in the last hour",
             evidence=(
                 *newest_evidence(messages),
                 Evidence("last one", newest_time_text(messages), "/dev/kmsg"),
             ),
-            why="Throughput drops and packets are reordered at each switch. Connections continue.",
+            why="The VF was removed, set down, or lost its link. Throughput drops and packets may "
+            "be reordered at each switch; connections continue.",
             fixes=tuple(fixes),
         )
 
@@ -354,9 +362,12 @@ def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
 
     nictop adds up out_full_total of the VMBus channels (Linux 5.0), one per second or more over the
     last three samples, and the driver counters tx_no_space and tx_busy while the link is watched. A
-    full ring stops the queue; this alone drops no packets.
+    full ring stops the queue, which drops nothing; a packet counted in tx_no_space is dropped.
 
-    Sources: kernel sysfs-bus-vmbus, azure-linux-kernel#36.
+    The size of this ring is a parameter of the module: ethtool -G sets other buffers.
+
+    Sources: kernel sysfs-bus-vmbus, drivers/net/hyperv/netvsc_drv.c (ring_size, netvsc_xmit,
+    netvsc_set_ringparam: sections of the send buffer), azure-linux-kernel#36.
     """
     for link in synthetic_links(host):
         full = _out_full(host, link)
@@ -379,16 +390,21 @@ def hyperv_ring_is_full(host: HostFacts) -> Outcomes:
             evidence=tuple(evidence),
             why="The host empties the ring too slowly: too little CPU time, a full uplink, or one "
             "channel for all traffic.",
-            fixes=_larger_ring_fixes(host, link),
+            fixes=(LARGER_RING_FIX,),
         )
 
 
-def _larger_ring_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    ring = ring_with_room(link, "tx")
-    if ring is None:
-        return ()
-    now, most = ring
-    return ethtool_fixes(host, link, ["-G", "tx", str(min(most, now * 4))])
+RING_FILE = "/etc/modprobe.d/hv_netvsc-ring.conf"
+LARGER_RING_FIX = Fix(
+    "here",
+    "Use larger rings to the host from the next boot",
+    (echo("options hv_netvsc ring_size=256", RING_FILE),),
+    True,
+    (command("rm", RING_FILE),),
+    "In pages of 4 KiB, for each channel; the default is 128. If the driver is in the initramfs, "
+    "make that anew; if it is built into the kernel, use hv_netvsc.ring_size=256 on its command "
+    "line.",
+)
 
 
 @host_rule("info", uses=("ethtool.driver", "ethtool.udp_hash", "settings"))
@@ -529,10 +545,11 @@ def _assign_channels(host: HostFacts, link: Link) -> Fix:
     folder = f"/sys/bus/vmbus/devices/{link.device}/channels"
     commands = []
     undo = []
+    cpus = host.cpu_numbers or range(host.online_cpus)
     channels = sorted(link.channels, key=lambda channel: channel.id)
     for number, channel in enumerate(channels):
         path = f"{folder}/{channel.id}/cpu"
-        commands.append(echo(number % host.online_cpus, path))
+        commands.append(echo(cpus[number % len(cpus)], path))
         if channel.cpu is not None:
             undo.append(echo(channel.cpu, path))
     return Fix(

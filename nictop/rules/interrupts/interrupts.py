@@ -133,7 +133,8 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
                 manager_evidence(host, link),
                 *saturation_evidence(host, found.cpu),
             ),
-            why="The other CPUs do not share the work: this CPU limits the throughput of the NIC.",
+            why="The other CPUs do not share the work: once this CPU is full, it limits the "
+            "throughput of the NIC.",
             fixes=irq_fixes(host, link),
         )
 
@@ -251,7 +252,7 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
                 Evidence("CPUs that handle them", format_cpu_list(served), "/proc/interrupts"),
                 Evidence("irqbalance", f"pid {process}", "/proc/*/comm"),
             ),
-            why="Two busy queues share a CPU while another CPU is idle. In a guest irqbalance "
+            why="Two busy queues share a CPU while another one has none. In a guest irqbalance "
             "cannot determine the capacity of the vCPUs.",
             fixes=_fixes_of_doubled_queues(host, link),
         )
@@ -277,9 +278,8 @@ def _fixes_of_doubled_queues(host: HostFacts, link: Link) -> tuple[Fix, ...]:
         (command("systemctl", "disable", "--now", "irqbalance"),),
         persistent=True,
         undo=(command("systemctl", "enable", "--now", "irqbalance"),),
-        note="The driver places its interrupts at the next boot, or when its queues are "
-        "reconfigured: "
-        + str(command("ethtool", "-L", link.name, "combined", str(receive_queues(link)))),
+        note="The interrupts stay where they are until the next boot; many drivers also place them "
+        "when the number of queues is changed (ethtool -L).",
     )
     return stopped, *exclusion_fixes(host, link, cpus, ASSIGN_TITLE)
 

@@ -6,6 +6,7 @@ Documentation/admin-guide/sysctl/net.rst.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -56,11 +57,12 @@ MORE_CPUS = Fix(
     uses=("counters.cpus",),
 )
 def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
-    """A CPU spends nearly all its time on processing packets.
+    """A CPU spends nearly all its time in interrupts and softirqs, which process packets.
 
     nictop reads /proc/stat: interrupts and softirqs used 85 % or more of a CPU in each of three
-    samples. A CPU that is busy because one NIC has one queue, or all its queues on this CPU, is
-    reported for that NIC and not here.
+    samples. It does not tell those of packets from those of disks and timers. A CPU that is busy
+    because one NIC has one queue, or all its queues on this CPU, is reported for that NIC and not
+    here.
 
     Sources: Irqbalance#38; kernel scaling.rst.
     """
@@ -82,10 +84,10 @@ def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
         "warning",
         host,
         f"CPU {cpus}",
-        "saturated by packet processing (softirq)",
+        "saturated by interrupts and softirqs",
         evidence=tuple(evidence),
-        why="A CPU without idle time delays or drops packets. Higher packet rates need more CPUs, "
-        "larger packets (MTU, GRO) or fewer interrupts (coalescing).",
+        why="A CPU without idle time delays or drops packets. If packets fill it, higher rates "
+        "need more CPUs, larger packets (MTU, GRO) or fewer interrupts (coalescing).",
         fixes=(
             Fix("here", "Show what the CPU executes", (command("perf", "top", "-C", cpus),)),
             Fix(
@@ -187,11 +189,17 @@ def softirq_budget_runs_out(host: HostFacts) -> Outcomes:
         evidence=tuple(evidence),
         why="The remaining packets are processed in the next cycle; none is lost. Often it only "
         "means a busy CPU.",
-        fixes=(
-            *sysctl_fixes(host, "net.core.netdev_budget", 2 * (budget or 300)),
-            *sysctl_fixes(host, "net.core.netdev_budget_usecs", 2 * (time or 2000)),
-        ),
+        fixes=tuple(_budget_fixes(host)),
     )
+
+
+def _budget_fixes(host: HostFacts) -> Iterator[Fix]:
+    """Twice the present values; none where one is not known, as the default time depends on the
+    kernel's HZ, and kernels before 4.12 have none."""
+    for name in ("net.core.netdev_budget", "net.core.netdev_budget_usecs"):
+        now = host.inventory.settings.sysctl.get(name)
+        if now:
+            yield from sysctl_fixes(host, name, 2 * now)
 
 
 def _processed_packets(rates: Rates) -> float:

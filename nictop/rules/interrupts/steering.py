@@ -176,8 +176,9 @@ def rps_repeats_what_rss_does(host: HostFacts) -> Outcomes:
                 Evidence("receive queues", f"{queues} for {host.online_cpus} CPUs", "ethtool -l"),
                 Evidence("receive packet steering", steering, _rps_file(link, first.number)),
             ),
-            why="Passing a packet to a second CPU costs an interrupt between the two and gains "
-            "nothing here.",
+            why="Passing a packet to a second CPU costs an interrupt between the two, and gains "
+            "nothing where RSS has distributed it. Leave it for packets that RSS keeps in one "
+            "queue, as PPPoE and some tunnels.",
             fixes=rps_fixes(host, link, off=True),
         )
 

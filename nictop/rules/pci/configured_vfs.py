@@ -23,6 +23,7 @@ class ConfiguredVfs:
     where: str
     """``/etc/udev/rules.d/70-sriov.rules:1``, ``NetworkManager profile "ens224":
     sriov.total-vfs``"""
+    is_of_networkmanager: bool = False
 
     @property
     def evidence(self) -> Evidence:
@@ -65,7 +66,9 @@ class VfConfiguration:
         ]
         return found + [
             ConfiguredVfs(
-                profile.sriov_total_vfs, f'NetworkManager profile "{profile.id}": sriov.total-vfs'
+                profile.sriov_total_vfs,
+                f'NetworkManager profile "{profile.id}": sriov.total-vfs',
+                is_of_networkmanager=True,
             )
             for profile in self.profiles
             if profile.sriov_total_vfs is not None

@@ -44,8 +44,8 @@ READER_NOTE = (
     messages_if=has_pci_nics,
 )
 def driver_has_detached_the_nic(host: HostFacts) -> Outcomes:
-    """The driver has detached the NIC, because the device no longer responds: nothing works until
-    it is reset.
+    """A NIC does not respond to its driver, or its driver has detached it: nothing works until it
+    is reset.
 
     nictop reads messages such as "PCIe link lost, device now detached" and "Adapter removed" about
     the function, and, without any message, that the kernel answers every ethtool request for the
@@ -110,11 +110,31 @@ def _detached(host: HostFacts, link: Link, messages: Messages | None) -> Finding
         "critical",
         host,
         link,
-        "detached by its driver: the device does not respond",
+        _title(host, link, messages),
         evidence=(*evidence, *aspm_evidence(function)),
-        why="Nothing of this NIC works until it is reset; cable and switch are not the cause. "
-        "Counters stand still. " + READER_NOTE,
+        why=_why(messages),
         fixes=_recover_fixes(host, link, function),
+    )
+
+
+def _title(host: HostFacts, link: Link, messages: Messages | None) -> str:
+    """What the kernel answers now, and what the driver has logged."""
+    if messages is None:
+        return "detached by its driver"
+    if _answers_nothing(host, link):
+        return "detached by its driver: the device does not respond"
+    return "the device did not respond to its driver"
+
+
+def _why(messages: Messages | None) -> str:
+    if messages is None:
+        return (
+            "Nothing of this NIC works while it is detached; cable and switch are not the cause. "
+            "Drivers do it when the device does not respond, and for the time of a reset."
+        )
+    return (
+        "Nothing of this NIC works until it is reset; cable and switch are not the cause. "
+        f"Counters stand still. {READER_NOTE}"
     )
 
 
@@ -130,6 +150,8 @@ def _recover_fixes(
         "From the console. The interface disappears and comes back; if it does not, power the "
         "machine off and on."
     )
+    if function is not None and function.sriov is not None and function.sriov.num_vfs:
+        note += " Its VFs are removed, too, and must be made again."
     again = Fix(
         "here",
         "Remove the device and find it again",

@@ -156,9 +156,10 @@ def driver_fixes(host: HostFacts, function: PciFunction) -> tuple[Fix, ...]:
     fixes = []
     if function.modalias:
         note = (
-            'Loads the driver of this kernel that supports the NIC; "not found" means that it '
-            "has none. The second command binds a driver that was loaded already, and has only "
-            "been unbound from this NIC."
+            'Loads the driver of this kernel that supports the NIC; "not found", or no output, '
+            "means that it has none, or that its driver is blacklisted in modprobe.d. The second "
+            "command binds a driver that was loaded already, and has only been unbound from this "
+            "NIC."
         )
         bind = (
             command("modprobe", "-v", function.modalias),

@@ -77,8 +77,8 @@ def transceiver_is_refused(host: HostFacts) -> Outcomes:
         host,
         "transceiver_refused",
         lambda _: "transceiver refused by the driver",
-        "The port stays without a link until another module is used. The cable and the switch "
-        "port are not the cause.",
+        "The port has no link with this module, unless the driver is told to accept it. The cable "
+        "and the switch port are not the cause.",
         _module_fixes,
         working=False,
     )
@@ -97,11 +97,10 @@ def _module_fixes(
         return (Fix("switch", "Use a supported transceiver or cable", (), note=note),)
     file = f"/etc/modprobe.d/{driver}-transceivers.conf"
     note = (
-        "One value for each port: =1,1 for two. Reloading takes down all NICs of this driver: use "
-        "the console, or "
-        "reboot. If the driver is in the initramfs, make that anew. The vendor does not support "
-        "it; a module that "
-        "draws too much power can damage the port."
+        "Reloading takes down all NICs of this driver: use the console, or reboot. The driver of "
+        "the kernel takes one value, and does not start with several; Intel's own one for each "
+        "port (=1,1). If the driver is in the initramfs, make that anew. The vendor does not "
+        "support it; a module that draws too much power can damage the port."
     )
     reload = (command("modprobe", "-r", driver), command("modprobe", driver))
     accept = Fix(
@@ -138,9 +137,8 @@ def nic_firmware_failed(host: HostFacts) -> Outcomes:
         host,
         "firmware_error",
         _firmware_title,
-        "The driver depends on the firmware: in recovery mode there is no traffic, after other "
-        "errors the NIC is "
-        "reset.",
+        "The driver depends on the firmware: in recovery mode there is no traffic; after other "
+        "errors many drivers reset the NIC.",
         _firmware_fixes,
     )
 
@@ -172,8 +170,8 @@ def _firmware_fixes(
     tool = RECOVERY_TOOLS.get(driver, "the tool of its vendor")
     recovering = any("recovery mode" in entry.text.lower() for entry in messages.entries)
     title = "Write the firmware again" if recovering else "Update the firmware of the NIC"
-    note = f"With {tool}. Then power the machine off and on: a reboot does not restart the NIC."
-    where = "On the host: a guest cannot write the firmware of a VF. " if host.is_guest else ""
+    note = f"With {tool}. Then power the machine off and on: a reboot may not restart the NIC."
+    where = "A guest cannot write the firmware of a VF: its host can. " if host.is_guest else ""
     fixes = [Fix("firmware", title, (), note=where + note)]
     if driver == "mlx5_core":
         dump = command("devlink", "health", "show", f"pci/{function.address}")
@@ -229,9 +227,8 @@ def _fault_fixes(
         )
     if any(sign in texts for sign in HEAT_SIGNS):
         note = (
-            "Server NICs need the air flow of a server. A port that was stopped stays off until "
-            "the machine is "
-            "switched off and on."
+            "Server NICs need the air flow of a server. A port that was stopped stays off at "
+            "least until the machine is started again."
         )
         return (Fix("firmware", "Cool the NIC: fan, air flow, slot", (), note=note),)
     tool = RECOVERY_TOOLS.get(driver_of(link, function, messages), "the tool of its vendor")
@@ -239,7 +236,7 @@ def _fault_fixes(
     return (
         Fix(
             "firmware",
-            "Power the machine off and on: a reboot does not restart the NIC",
+            "Power the machine off and on: a reboot may not restart the NIC",
             (),
             note=note,
         ),

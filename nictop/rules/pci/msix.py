@@ -49,8 +49,8 @@ whole function is not what these drivers ask for."""
     messages_if=has_pci_nics,
 )
 def nic_has_no_msix(host: HostFacts) -> Outcomes:
-    """A NIC has no MSI-X interrupts: its driver falls back to one queue, and some NICs then have no
-    link.
+    """A NIC has no MSI-X interrupts: most drivers fall back to one queue, and some NICs then have
+    no link.
 
     nictop reads the interrupt controller of the NIC's interrupts (IO-APIC or XT-PIC instead of
     PCI-MSIX) where the driver uses MSI-X if it can, and the driver's messages ("Failed to allocate
@@ -75,16 +75,25 @@ def nic_has_no_msix(host: HostFacts) -> Outcomes:
         if legacy is None and (messages is None or _has_recovered(link, interrupts)):
             continue
         where = "in this guest" if host.is_guest else "on this host"
+        # virtio_net leaves them to one interrupt (vp_find_vqs_intx)
+        has_queues = receive_queues(link) > 1
+        left = "one interrupt for all queues" if has_queues else "one queue"
         yield link_finding(
             "warning" if has_carrier else "critical",
             host,
             link,
-            f"no MSI-X interrupts {where}: one queue",
+            f"no MSI-X interrupts {where}: {left}",
             evidence=_evidence(link, legacy, messages),
-            why="Without MSI-X all queues share one interrupt and one CPU; RSS and SR-IOV are "
-            "off, and the link of some NICs does not come up. More queues cannot be set.",
+            why=WHY_SHARED if has_queues else WHY_ONE_QUEUE,
             fixes=_fixes(host, link),
         )
+
+
+WHY_SHARED = "Without MSI-X all queues share one interrupt, and the CPU that handles it."
+WHY_ONE_QUEUE = (
+    "Without MSI-X one interrupt and one CPU serve the NIC: most drivers then use one queue, "
+    "without RSS and SR-IOV, and the link of some NICs does not come up."
+)
 
 
 def _evidence(
@@ -129,8 +138,8 @@ def _fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     if host.is_guest:
         note = (
             "MSI-X needs the hypervisor's support: on Xen a full QEMU device model (not a stub "
-            "domain with permissive mode off), in QEMU a machine type with PCI Express (q35) and "
-            "vfio-pci; a virtual NIC needs vectors= above 0."
+            "domain with permissive mode off); in QEMU vfio-pci passes on what the device has, "
+            "and a virtual NIC needs vectors= above 0."
         )
         fixes.append(Fix("hypervisor", "Pass MSI-X on to the guest", (), True, note=note))
     else:

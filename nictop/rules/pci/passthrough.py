@@ -39,7 +39,7 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
 
     nictop finds no group in /sys/kernel/iommu_groups, while functions are reserved for passthrough
     (vfio-pci), or while a hypervisor has VFs. VT-d or AMD-Vi is then off in the firmware, or not
-    enabled on the kernel command line.
+    enabled on the kernel command line; on Arm the firmware describes no SMMU, or it is turned off.
 
     Not reported: guests, Xen's dom0 (no groups although passthrough works), and hosts without
     functions for guests.
@@ -52,8 +52,8 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
     if not wanted:
         return
     enabling = _passthrough_parameters(host)
-    fixes = [FIRMWARE_IOMMU_FIX]
-    if not enabling:
+    fixes = [FIRMWARE_IOMMU_FIX if _is_x86(host) else FIRMWARE_SMMU_FIX]
+    if not enabling and _is_x86(host):
         fixes.append(_command_line_fix(host))
     yield host_finding(
         "critical",
@@ -74,6 +74,20 @@ def iommu_is_off(host: HostFacts) -> Outcomes:
 FIRMWARE_IOMMU_FIX = Fix(
     "firmware", "Enable VT-d (Intel) or AMD-Vi / IOMMU (AMD)", (), True, (), "In the BIOS setup."
 )
+
+
+FIRMWARE_SMMU_FIX = Fix(
+    "firmware",
+    "Enable the SMMU or IOMMU in the setup of the machine",
+    (),
+    True,
+    note="Linux uses it when the firmware describes it (IORT, device tree).",
+)
+
+
+def _is_x86(host: HostFacts) -> bool:
+    hello = host.snapshot.hello
+    return hello is None or hello.machine == "x86_64"
 
 
 def _lacks_an_iommu(host: HostFacts) -> bool:
@@ -185,7 +199,8 @@ FAILURES = (
     PassthroughFailure(
         ("D3",),
         "the device does not wake up (D3cold)",
-        "While no guest used it, the device was put to sleep, and did not come back.",
+        "It did not answer when it was to wake up. vfio lets devices sleep that no guest uses; one "
+        "that has failed does not answer either.",
         (
             Fix(
                 "here",
@@ -448,8 +463,8 @@ def _release_fix(host: HostFacts, function: PciFunction) -> Fix:
         name = "pci_" + re.sub(r"[^0-9a-f]", "_", function.address)
         commands = [command("virsh", "nodedev-reattach", name)]
     note = (
-        "Also remove the reservation at boot: driverctl, /etc/modprobe.d (vfio-pci ids=), "
-        "kernel command line."
+        "Its driver must be loaded (modprobe). Also remove the reservation at boot: driverctl, "
+        "/etc/modprobe.d (vfio-pci ids=), kernel command line."
     )
     undo = (
         echo(function.driver or "", f"{path}/driver_override"),
@@ -491,8 +506,8 @@ def iommu_group_is_shared(host: HostFacts) -> Outcomes:
                 Evidence("group", str(group.number), f"{PCI_DEVICES}/{first.address}/iommu_group"),
                 Evidence("other members", names, folder),
             ),
-            why="Devices of one group can access each other's memory: they can only be assigned "
-            "together, to one guest.",
+            why="The IOMMU cannot isolate devices of one group from each other: they can only be "
+            "assigned together, to one guest.",
             fixes=(*_sibling_fixes(host, first, others), *_group_fixes(host, others)),
         )
 
@@ -579,8 +594,8 @@ def reserved_function_carries_this_session(host: HostFacts) -> Outcomes:
     default routes and the address of the session through bridges, bonds and VLANs to the NICs that
     carry them.
 
-    It has no effect yet: the next boot, or the next bind, removes the interface and disconnects
-    you.
+    It has no effect yet: the next bind removes the interface, and so does the next boot if
+    driverctl or a udev rule sets it again. Without another path you are disconnected.
 
     Sources: k8snetworkplumbingwg/dranet#186, driverctl(8).
     """
@@ -610,7 +625,7 @@ def _session_finding(host: HostFacts, link: Link, function: PciFunction) -> Find
         "critical",
         host,
         link,
-        "reserved for passthrough, but carries your connection",
+        "reserved for passthrough, but carries the default route or this session",
         evidence=(
             Evidence("driver_override", override, path),
             Evidence("driver", function.driver or "none", f"{device}/driver"),

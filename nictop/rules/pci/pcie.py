@@ -22,7 +22,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import has_linux_hypervisor
 from nictop.rules.fixes.interrupt_managers import affinity_fixes, manager_evidence
 from nictop.rules.fixes.persistence import ethtool_fixes
-from nictop.rules.host import HostFacts, once_per_host
+from nictop.rules.host import HostFacts, link_driver, once_per_host
 from nictop.rules.kernel_messages import address_messages, has_pci_nics
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
@@ -75,8 +75,8 @@ def pcie_link_is_below_its_ability(host: HostFacts) -> Outcomes:
                 Evidence("card", _max_link_text(now), f"{devices}/{function.address}/max_link_*"),
                 Evidence("slot", _max_link_text(above), f"{devices}/{function.parent}/max_link_*"),
             ),
-            why="Both sides negotiated less than they support at startup: a bad contact, the "
-            "riser card, or a BIOS setting. Lanes that failed once may fail again.",
+            why="Both sides negotiated less than they support: a bad contact, the riser card, or a "
+            "limit in the BIOS are the usual causes. Lanes that failed once may fail again.",
             fixes=(RESEAT_FIX, _show_link_fix(function)),
         )
 
@@ -264,7 +264,7 @@ def interrupts_are_on_another_numa_node(host: HostFacts) -> Outcomes:
     """All interrupts of a busy NIC are handled by CPUs of another NUMA node than the NIC's.
 
     nictop compares the node of the PCI function with the CPUs that handle its vectors
-    (effective_affinity_list). Every packet then crosses the link between the sockets.
+    (effective_affinity_list). Every packet then crosses the link between the nodes.
 
     Reported when no vector is local, the port carries 10 000 packets per second or more, and the
     NIC's node has online CPUs. Not reported if the firmware does not report the node (-1), as in
@@ -338,8 +338,8 @@ def _remote_interrupts(
             Evidence("packets", rate, "both directions, mean of the last minute"),
             manager_evidence(host, link),
         ),
-        why="Descriptors and packets cross the link between the sockets, which adds latency and "
-        "can halve the rate.",
+        why="Descriptors and packets cross the link between the nodes, which adds latency; "
+        "between two sockets it can halve the rate.",
         fixes=affinity_fixes(host, link, tuple(sorted(local)), title),
     )
 
@@ -349,7 +349,8 @@ def queues_share_interrupts(host: HostFacts) -> Outcomes:
     """A NIC has more queues than interrupt vectors: some queues share a vector, and so a CPU.
 
     nictop compares the number of vectors of the PCI function (msi_irqs) with the channels in use.
-    For a VF or a virtio NIC the host sets the number of vectors.
+    For a VF or a virtio NIC the host sets the number of vectors. If virtio_net did not get one for
+    each queue, all its queues share one: fewer queues would change nothing.
 
     Only for functions with a single interface that is up, and with at least one vector that could
     be read.
@@ -396,7 +397,8 @@ def _vector_fixes(host: HostFacts, link: Link, vectors: int) -> tuple[Fix, ...]:
     if has_linux_hypervisor(host.inventory.platform):
         on_hypervisor = (Fix("hypervisor", "Add interrupt vectors to the NIC", (), True, (), note),)
     channels = link.ethtool.channels
-    if channels is None or not channels.combined:
+    # virtio_net keeps the shared vector, whatever the number of queues (vp_find_vqs)
+    if channels is None or not channels.combined or link_driver(link) == "virtio_net":
         return on_hypervisor
     fewer = "As many queues as have their own vector: fewer queues, less parallel work."
     return (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.text import units
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
@@ -103,8 +104,8 @@ def _any(errors: PcieErrors) -> bool:
     messages_if=has_pci_nics,
 )
 def pcie_link_has_errors(host: HostFacts) -> Outcomes:
-    """The PCIe link of a NIC has errors: between the NIC and the port above it, data is damaged or
-    lost.
+    """The PCIe link of a NIC has errors: between the NIC and the port above it, data may be damaged
+    or lost.
 
     nictop reads aer_dev_correctable, aer_dev_nonfatal and aer_dev_fatal of the function and of the
     port above it, and the kernel messages about both (AER, all wordings since 2.6). Uncorrected
@@ -282,8 +283,10 @@ def _log_evidence(errors: Errors) -> tuple[Evidence, ...]:
 
 
 def _why(errors: Errors) -> str:
-    if not errors.has_uncorrected:
+    if not errors.has_uncorrected and _is_signal_damaged(errors):
         effect = "The link repeats what was damaged, which costs bandwidth."
+    elif not errors.has_uncorrected:
+        effect = "The hardware has corrected them: nothing was lost."
     elif _may_be_harmless(errors):
         effect = (
             "Not fatal; their kind is not known. Unsupported requests are harmless, by others data "
@@ -291,8 +294,8 @@ def _why(errors: Errors) -> str:
         )
     else:
         effect = (
-            "What was sent over the PCIe link may be lost; the driver resets the NIC, or the "
-            "device is lost."
+            "What was sent over the PCIe link may be lost. Some drivers reset the NIC then; the "
+            "device may be lost."
         )
     if not _is_signal_damaged(errors):
         return effect
@@ -342,30 +345,43 @@ def iommu_blocks_the_nic(host: HostFacts) -> Outcomes:
             continue
         title = "IOMMU blocks its accesses to memory (DMA faults)"
         lost = "What the NIC read or wrote is"
-        if all(BLOCKED_INTERRUPT in entry.text for entry in messages.entries):
+        are_interrupts = all(BLOCKED_INTERRUPT in entry.text for entry in messages.entries)
+        if are_interrupts:
             title = "IOMMU blocks its interrupts"
             lost = "Interrupts of the NIC are"
-        driver = f"Driver: {function.driver or 'none'}."
         yield host_finding(
             "warning",
             host,
             address,
             title,
             evidence=message_evidence(messages),
-            why=f"{lost} lost: stalled queues, resets, damaged packets. Causes: a fault of the "
-            f"driver or firmware, firmware that uses memory not declared in ACPI (RMRR), or a "
-            "guest that was killed.",
-            fixes=(
-                Fix("here", "Update kernel and driver", (), note=driver),
-                Fix("firmware", "Update the BIOS and the firmware of the NIC", ()),
-                AS_A_TEST_FIX,
-            ),
+            why=f"{lost} lost: stalled queues, resets, damaged packets. Possible causes: a fault "
+            "of the driver or firmware, firmware that uses memory not declared in ACPI (RMRR), or "
+            "a guest that was killed.",
+            fixes=_iommu_fixes(host, function, are_interrupts=are_interrupts),
         )
 
 
-AS_A_TEST_FIX = Fix(
-    "here",
-    "As a test, boot with iommu=pt",
-    (),
-    note="The kernel then maps all memory for devices of the host; it hides a fault of a driver.",
-)
+def _iommu_fixes(
+    host: HostFacts, function: PciFunction, *, are_interrupts: bool
+) -> tuple[Fix, ...]:
+    is_for_a_guest = function.driver in PASSTHROUGH_DRIVERS
+    note = f"Driver: {function.driver or 'none'}."
+    update = Fix("here", "Update kernel and driver", (), note=note)
+    if is_for_a_guest:
+        note = "Its driver is in the guest, or in the program that has the device open."
+        update = Fix("here", "Update the driver of its user, and the kernel", (), note=note)
+    fixes = [update, Fix("firmware", "Update the BIOS and the firmware of the NIC", ())]
+    # interrupts are remapped nevertheless, and vfio has a domain of its own for each guest
+    if not are_interrupts and not is_for_a_guest:
+        fixes.append(_as_a_test_fix(host))
+    return tuple(fixes)
+
+
+def _as_a_test_fix(host: HostFacts) -> Fix:
+    """admin-guide/kernel-parameters.txt: iommu= is for x86, iommu.passthrough= for Arm and x86."""
+    hello = host.snapshot.hello
+    is_x86 = hello is not None and hello.machine == "x86_64"
+    parameter = "iommu=pt" if is_x86 else "iommu.passthrough=1"
+    note = "The kernel then maps all memory for devices of the host; it hides a fault of a driver."
+    return Fix("here", f"As a test, boot with {parameter}", (), note=note)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.devlink import devlink_of_function
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
+from nictop.model.text.words import count_noun
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Link, PciFunction, Sriov, SriovCapability
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, Skipped
@@ -245,20 +246,20 @@ def _firmware_fixes(function: PciFunction, count: int) -> tuple[Fix, ...]:
         "cold start."
     )
     bios = Fix("firmware", "Enable SR-IOV in the BIOS setup", (), True, (), note)
-    if function.vendor_id != 0x15B3:
+    if function.vendor_id != MELLANOX:
         return (bios,)
     change = command(
         "mstconfig", "-d", function.address, "set", "SRIOV_EN=1", f"NUM_OF_VFS={count}"
     )
-    show = (
-        "Power the machine off and on; mstconfig query shows pending and current values. "
-        "mlxconfig of NVIDIA's MFT "
-        "takes the same."
-    )
-    return (
-        Fix("here", "Enable SR-IOV in the firmware of the NIC", (change,), True, (), show),
-        bios,
-    )
+    title = "Enable SR-IOV in the firmware of the NIC"
+    return Fix("here", title, (change,), True, note=MSTCONFIG_NOTE), bios
+
+
+MELLANOX = 0x15B3
+MSTCONFIG_NOTE = (
+    "Power the machine off and on; mstconfig query shows pending and current values. mlxconfig of "
+    "NVIDIA's MFT takes the same."
+)
 
 
 @host_rule(
@@ -271,10 +272,11 @@ def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
 
     nictop compares the numbers in NetworkManager profiles, .link files, udev rules, netplan and
     scripts with sriov_totalvfs. The kernel rejects larger numbers with "Numerical result out of
-    range".
+    range"; NetworkManager asks for the possible number instead.
 
     Sources: k8snetworkplumbingwg/sriov-network-device-plugin#536, kernel drivers/pci/pci-sysfs.c
-    and iov.c (sriov_numvfs_store: ERANGE).
+    and iov.c (sriov_numvfs_store: ERANGE); NetworkManager src/libnm-platform/nm-linux-platform.c
+    ("reducing num_vfs").
     """
     configuration = VfConfiguration(host)
     for function, sriov in _physical(host):
@@ -294,12 +296,34 @@ def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
                 Evidence("VFs available", str(total), path),
                 *(configured.evidence for configured in requested),
             ),
-            why="The kernel rejects the whole request; it does not create the possible number.",
+            why=_why_too_many(requested),
             fixes=(
                 Fix("here", fewer, (), True, (), f"In {first.where}."),
-                *_firmware_fixes(function, first.count),
+                *_raise_fixes(function, first.count),
             ),
         )
+
+
+def _why_too_many(requested: Sequence[ConfiguredVfs]) -> str:
+    if all(configured.is_of_networkmanager for configured in requested):
+        return "NetworkManager makes as many as the NIC supports: the others are missing."
+    return "The kernel rejects the whole request; it does not create the possible number."
+
+
+def _raise_fixes(function: PciFunction, count: int) -> tuple[Fix, ...]:
+    """SR-IOV is on already."""
+    bios = Fix(
+        "firmware",
+        "Raise the number of VFs in the BIOS setup, if it has one",
+        (),
+        True,
+        note="In the entry of the NIC. The chip has a limit, too.",
+    )
+    if function.vendor_id != MELLANOX:
+        return (bios,)
+    change = command("mstconfig", "-d", function.address, "set", f"NUM_OF_VFS={count}")
+    title = "Raise the number of VFs in the firmware of the NIC"
+    return Fix("here", title, (change,), True, note=MSTCONFIG_NOTE), bios
 
 
 def _physical(host: HostFacts) -> list[tuple[PciFunction, Sriov]]:
@@ -333,12 +357,12 @@ def _has_no_vfs(host: HostFacts, address: str) -> bool:
 
 @host_rule("critical", uses=("messages", "pci.sriov"), messages_if=_lacks_functions)
 def no_interrupts_for_virtual_functions(host: HostFacts) -> Outcomes:
-    """The driver of a NIC could not create VFs: no interrupt vectors (MSI-X) of the card are left
-    for them.
+    """The driver of a NIC could not create VFs: too few interrupt vectors (MSI-X) of the card are
+    left for them.
 
     nictop reads "Only … MSI-X interrupts available for SR-IOV" of ice about the function. ice and
     its RDMA driver irdma take as many vectors as there are CPUs when they are loaded; each VF needs
-    at least two.
+    at least two. Fewer queues of the port (ethtool -L) do not give any back.
 
     Not reported when the function has VFs now.
 
@@ -348,22 +372,31 @@ def no_interrupts_for_virtual_functions(host: HostFacts) -> Outcomes:
     for address, messages in functions_with_messages(host, "no_vf_interrupts", within=math.inf):
         if not _has_no_vfs(host, address):
             continue
-        links = host.links_of_function.get(address, ())
-        fewer = tuple(command("ethtool", "-L", link.name, "combined", "16") for link in links)
-        note = "Before the VFs are made."
         yield host_finding(
             "critical",
             host,
             address,
-            "cannot create VFs: no MSI-X interrupts left",
+            "could not create VFs: too few MSI-X interrupts left",
             evidence=(Evidence("kernel message", messages.newest.text, message_source(messages)),),
-            why="The vectors of the card are shared by the port, RDMA and the VFs; the first two "
-            "took all.",
-            fixes=(
-                WITHOUT_IRDMA_FIX,
-                Fix("here", "Or use fewer queues on the port", fewer, False, note=note),
-            ),
+            why="The vectors of the card are shared by the port, RDMA and the VFs; those left do "
+            "not suffice for this number of VFs.",
+            fixes=(*_fewer_vfs_fix(address, messages.newest.text), WITHOUT_IRDMA_FIX),
         )
+
+
+LEFT_VECTORS = pattern(r"Only (\d{1,5}) MSI-X .{1,60} minimum of (\d{1,3}) ")
+"""intel/ice/ice_sriov.c, ice_set_per_vf_res."""
+
+
+def _fewer_vfs_fix(address: str, text: str) -> Iterator[Fix]:
+    """As many as the vectors suffice for."""
+    match = LEFT_VECTORS.search(text)
+    possible = int(match[1]) // max(1, int(match[2])) if match is not None else 0
+    if possible:
+        change = echo(possible, f"{PCI_DEVICES}/{address}/sriov_numvfs")
+        undo = echo(0, f"{PCI_DEVICES}/{address}/sriov_numvfs")
+        title = f"Create {possible} VF{'s' if possible > 1 else ''}, for which they suffice"
+        yield Fix("here", title, (change,), False, (undo,))
 
 
 IRDMA_FILE = "/etc/modprobe.d/blacklist-irdma.conf"
@@ -373,7 +406,8 @@ WITHOUT_IRDMA_FIX = Fix(
     (echo("blacklist irdma", IRDMA_FILE),),
     True,
     (command("rm", IRDMA_FILE),),
-    "Then update the initramfs and reboot. RDMA is then not available.",
+    "Then update the initramfs and reboot. RDMA is then not available. Newer ice drivers have the "
+    "devlink parameter msix_vec_per_pf_max instead.",
 )
 
 
@@ -390,7 +424,7 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
     of …)" in the kernel messages about the function: writing to sriov_numvfs failed with "Cannot
     allocate memory". Before any attempt, the memory of VFs (VF BARs) has no address in the file
     resource of the function: critical if VFs are configured, info on a hypervisor whose kernel was
-    started with IOMMU options.
+    started with IOMMU options. pci=realloc assigns addresses again, not bus numbers.
 
     Not reported when the function has VFs now: a later attempt succeeded.
 
@@ -402,7 +436,10 @@ def no_address_space_for_virtual_functions(host: HostFacts) -> Outcomes:
         if _has_no_vfs(host, address):
             source = message_source(messages)
             evidence = Evidence("kernel message", messages.newest.text, source)
-            yield _no_address_space(host, address, "critical", evidence)
+            if BUS_NUMBERS.search(messages.newest.text):
+                yield _no_bus_numbers(host, address, evidence)
+            else:
+                yield _no_address_space(host, address, "critical", evidence)
     is_prepared, configuration = _is_prepared(host), VfConfiguration(host)
     for function, sriov in _physical(host):
         address = function.address
@@ -423,6 +460,40 @@ def _vf_range_messages(host: HostFacts, address: str) -> Iterator[Evidence]:
     entries = messages.entries if messages is not None else ()
     for entry in [one for one in entries if VF_RANGE.search(one.text)][-1:]:
         yield Evidence("kernel message", entry.text, LOG)
+
+
+BUS_NUMBERS = pattern(r"bus number out of range|out of range of \[bus")
+"""drivers/pci/iov.c, sriov_enable; in that order before and since Linux 5.13."""
+
+
+def _no_bus_numbers(host: HostFacts, address: str, evidence: Evidence) -> Finding:
+    return host_finding(
+        "critical",
+        host,
+        address,
+        "cannot create VFs: no PCI bus numbers from the BIOS",
+        evidence=(evidence,),
+        why="VFs beyond those that fit on the bus of the NIC need further bus numbers behind its "
+        "PCI bridge. The firmware assigns them before Linux starts.",
+        fixes=(BIOS_BUSES_FIX, *_assign_buses_fix(host)),
+    )
+
+
+BIOS_BUSES_FIX = Fix(
+    "firmware",
+    "Enable SR-IOV, and ARI if the BIOS has it; update the BIOS",
+    (),
+    True,
+    note="With ARI more VFs fit on one bus. Fewer VFs may fit, too.",
+)
+
+
+def _assign_buses_fix(host: HostFacts) -> Iterator[Fix]:
+    """admin-guide/kernel-parameters.txt: pci=assign-busses is for x86."""
+    hello = host.snapshot.hello
+    if hello is not None and hello.machine == "x86_64":
+        note = "Add it to the kernel command line: Linux then numbers the buses itself. Reboot."
+        yield Fix("here", "Boot the kernel with pci=assign-busses", (), True, note=note)
 
 
 def _no_address_space(
@@ -507,16 +578,24 @@ def virtual_functions_were_not_made(host: HostFacts) -> Outcomes:
             "warning",
             host,
             function.address,
-            f"{requested[0].count} VFs configured, {sriov.num_vfs} created",
+            f"{count_noun(requested[0].count, 'VF')} configured, {sriov.num_vfs} created",
             evidence=(
                 Evidence("VFs enabled", str(sriov.num_vfs), path),
                 *(configured.evidence for configured in requested),
                 *_bnxt_evidence(host, function),
             ),
-            why="Guests that use the missing VFs do not start, and the number of VFs may change "
-            "at the next boot.",
+            why=_why_another_number(sriov.num_vfs, requested[0].count),
             fixes=(_count_fix(host, function, sriov, requested[0]),),
         )
+
+
+def _why_another_number(now: int, configured: int) -> str:
+    if now < configured:
+        return (
+            "Guests that use the missing VFs do not start, and the number of VFs may change at the "
+            "next boot."
+        )
+    return "The number may change at the next boot: guests that use the others then do not start."
 
 
 def _bnxt_evidence(host: HostFacts, function: PciFunction) -> tuple[Evidence, ...]:
@@ -565,7 +644,8 @@ def _used_functions(host: HostFacts, ports: Sequence[Link], count: int) -> list[
     uses=("pci.sriov",),
 )
 def virtual_functions_are_not_persistent(host: HostFacts) -> Outcomes:
-    """A NIC has VFs that no configuration creates: they do not exist after the next reboot.
+    """A NIC has VFs, and nothing was found that creates them at boot: they may be gone after the
+    next one.
 
     nictop finds VFs, but neither a NetworkManager profile with sriov.total-vfs, nor a .link file,
     udev rule, netplan, module option, unit or script that writes sriov_numvfs. An operator of a

@@ -171,7 +171,7 @@ def _start_fixes(host: HostFacts, function: PciFunction, reason: str) -> tuple[F
     messages_if=has_pci_nics,
 )
 def driver_cannot_bring_the_link_up(host: HostFacts) -> Outcomes:
-    """The driver of a NIC fails to bring it up, and says why: the interface stays down.
+    """The driver of a NIC failed to bring it up, and said why.
 
     nictop reads messages about a failed open of the interface ("Failed to activate dev",
     "Failed to init rx queue error", "bnxt_alloc_mem err") for links that are down or have no
@@ -185,7 +185,10 @@ def driver_cannot_bring_the_link_up(host: HostFacts) -> Outcomes:
     for link, messages in links_with_messages(host, "open_failed", within=math.inf):
         if link.carrier is True:
             continue
-        why = "The driver could not set the NIC up: ip link set … up fails with the same error."
+        why = (
+            "The driver could not set the NIC up: if the cause remains, the next ip link set … up "
+            "fails with the same error."
+        )
         fixes: tuple[Fix, ...] = (PREVIOUS_KERNEL, *_device_log_fix(link))
         if any(entry.known.text == ACTIVATION_REFUSED for entry in messages.entries):
             why = (
@@ -197,7 +200,7 @@ def driver_cannot_bring_the_link_up(host: HostFacts) -> Outcomes:
             "critical",
             host,
             link,
-            "its driver cannot bring it up",
+            "its driver could not bring it up",
             evidence=message_evidence(messages),
             why=why,
             fixes=fixes,
@@ -352,8 +355,8 @@ def _invalid_address(
 ) -> Finding:
     title = "no valid MAC address in the NIC"
     why = (
-        "A random address is another one after each boot: DHCP leases, profiles and licences no "
-        "longer fit."
+        "A random address is another one after each boot: DHCP leases, profiles and licences that "
+        "are bound to it no longer fit."
     )
     tool = RECOVERY_TOOLS.get(driver_of(link, function, messages), "the tool of its vendor")
     firmware = Fix("firmware", "Write the MAC address into the NIC", (), True, note=f"With {tool}.")

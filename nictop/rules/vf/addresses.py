@@ -123,8 +123,8 @@ GUEST_DEFINITION_FIXES: dict[WhereToType, Fix] = {
 
 @pair_rule("warning", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A VF was assigned to a guest without a MAC address: the guest generates a random one at every
-    boot.
+    """A VF was assigned to a guest without a MAC address: the guest has to make one, mostly a
+    random one at every boot.
 
     nictop reads 00:00:00:00:00:00 as the address (IFLA_VFINFO_LIST) of a VF that is bound to
     vfio-pci and that a guest has open.
@@ -144,10 +144,10 @@ def vf_has_no_administrative_address(hosts: Sequence[HostFacts]) -> Outcomes:
                 "warning",
                 host,
                 port,
-                f"{shown}: no MAC address set, random in the guest",
+                f"{shown}: no MAC address set on the PF",
                 evidence=(Evidence("MAC address", value, f"ip link show {port.name}"),),
-                why="The guest's driver generates a random address at every start: another DHCP "
-                "lease, and profiles that no longer match.",
+                why="Unless the guest sets an address itself, its driver generates a random one at "
+                "every start: another DHCP lease, and profiles that no longer match.",
                 fixes=tuple(_set_address_fix(port, vf.number) for vf in functions[:MAX_SHOWN]),
             )
 
@@ -291,8 +291,8 @@ def address_is_used_twice(hosts: Sequence[HostFacts]) -> Outcomes:
                 Evidence("also used by", ", ".join(names), "ip link"),
                 Evidence("machine-id", machine_id, "/etc/machine-id"),
             ),
-            why="Switches forward to the port that last used the address: both NICs miss packets, "
-            "or one gets none.",
+            why="In one network, switches forward to the port that last used the address: both "
+            "NICs miss packets, or one gets none. In separate networks it does no harm.",
             fixes=_duplicate_fixes(host, link, cloned=is_cloned),
         )
 
@@ -347,12 +347,10 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
             Fix("here", title, (command(*change, own),), False, (undo,), note),
             *_permanent_in_profile(host, link),
         )
-    fixes = []
-    if cloned:
-        note = "Everything derived from the machine-id changes: DHCP leases, the journal directory."
-        fixes.append(
-            Fix("here", "Generate a new machine-id for this clone", NEW_MACHINE_ID, True, (), note)
-        )
+    fixes: list[Fix] = []
+    new_machine_id = (_new_machine_id_fix(link),) if cloned else ()
+    if link.address_assignment != "permanent":  # systemd may have derived it
+        fixes += new_machine_id
     for place in hypervisor_places(host.inventory.platform):
         note = (
             "A copied guest has the addresses of its template: let the hypervisor generate new "
@@ -363,7 +361,16 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
     fixes.append(
         Fix("here", "Set another MAC address", (command(*change, "<MAC>"),), False, (undo,), note)
     )
+    if link.address_assignment == "permanent":
+        fixes += new_machine_id
     return tuple(fixes)
+
+
+def _new_machine_id_fix(link: Link) -> Fix:
+    note = "Everything derived from the machine-id changes: DHCP leases, the journal directory."
+    if link.address_assignment == "permanent":
+        note = f"The address of this NIC stays: it is not derived from it. {note}"
+    return Fix("here", "Generate a new machine-id for this clone", NEW_MACHINE_ID, True, (), note)
 
 
 def _permanent_in_profile(host: HostFacts, link: Link) -> tuple[Fix, ...]:
@@ -412,8 +419,8 @@ def machine_id_is_cloned(hosts: Sequence[HostFacts]) -> Outcomes:
             "",
             f"same machine-id as {names}",
             evidence=(Evidence("machine-id hash", digest, "/etc/machine-id"),),
-            why="A DHCP server may treat both as one machine and assign one address to both; it "
-            "then works for neither.",
+            why="In one network, a DHCP server may treat both as one machine and assign one "
+            "address to both, which then disturb each other.",
             fixes=(
                 Fix("here", "Generate a new machine-id for this clone", NEW_MACHINE_ID, True, ()),
             ),

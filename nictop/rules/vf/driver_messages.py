@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 MAX_FIXES = 4
 VF_NUMBER = pattern(r"\bVF[- ]?([0-9]{1,4})\b")
 """``VF 3 attempted …`` (igb, ixgbe), ``VF-3 is not trusted`` (ice); i40e names none."""
+TOO_MANY_MESSAGES = "generating asynchronous messages"
+"""intel/ice/ice_virtchnl.c"""
 ADDRESS_SET = pattern(r"\bsetting MAC [0-9a-f:]{17} on VF ([0-9]{1,4})\b", re.IGNORECASE)
 """igb, ixgbe, i40e and ice, after ``ip link set PF vf N mac …``."""
 
@@ -203,12 +205,13 @@ def vf_has_no_room_for_more_addresses(hosts: Sequence[HostFacts]) -> Outcomes:
 
 @host_rule("warning", uses=("messages",), messages_if=has_used_functions)
 def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
-    """The NIC stopped a VF, or one of its queues, because its guest sent malformed descriptors or
-    too many messages.
+    """The NIC has caught malformed descriptors or too many messages of a VF; it may have stopped
+    the VF or one of its queues.
 
     nictop reads the messages about malicious drivers (Malicious Driver Detection) of PF drivers in
-    the last 24 hours. Usually that is a fault of the guest's driver, not an attack: an old driver,
-    DPDK, or offloads that it uses wrongly.
+    the last 24 hours. What follows depends on the driver of the PF: some stop the VF until it is
+    reset, some reset it, some only drop the packet. Usually that is a fault of the guest's driver,
+    not an attack: an old driver, DPDK, or offloads that it uses wrongly.
 
     Sources: kernel intel/i40e/i40e_main.c (i40e_handle_mdd_event), intel/ice/ice_main.c
     (ice_handle_mdd_event), intel/ixgbe/ixgbe_main.c, qlogic/qed/qed_sriov.c.
@@ -218,7 +221,9 @@ def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
         if port is None:
             continue
         match = VF_NUMBER.search(messages.newest.text)
-        stopped = "a VF or queue" if match is None else vf_name(host, port, int(match[1]))
+        sender = "a VF or queue" if match is None else vf_name(host, port, int(match[1]))
+        are_many = TOO_MANY_MESSAGES in messages.newest.text
+        what = "too many messages" if are_many else "malformed requests (MDD)"
         show = command("ip", "-s", "link", "show", "dev", port.name)
         guest: WhereToType = "hypervisor" if host.is_guest else "here"
         note = "Or turn off its offloads there."
@@ -226,10 +231,10 @@ def vf_was_stopped_as_malicious(host: HostFacts) -> Outcomes:
             "warning",
             host,
             port,
-            f"stopped {stopped}: malformed requests (MDD)",
+            f"{what} from {sender}",
             evidence=message_evidence(messages),
-            why="The VF sends and receives nothing until it is reset. The cause is the driver in "
-            "the guest.",
+            why="Some drivers of PFs stop the VF or the queue until it is reset, others reset it "
+            "or only drop the packet. The usual cause is the driver in the guest.",
             fixes=(
                 Fix("here", "Find the VF and its guest", (show,)),
                 Fix(guest, "Update the driver in the guest", (), note=note),

@@ -71,6 +71,12 @@ def port_of_function(host: HostFacts, address: str) -> Link | None:
     return None
 
 
+def may_have_any_address(port: Link, function: VirtualFunction) -> bool:
+    """The NIC delivers frames for each address that the VF asks for, and lets it send with each:
+    mellanox/mlx5/core/eswitch.c, esw_add_uc_addr, while spoof check is off."""
+    return link_driver(port) == "mlx5_core" and function.spoof_check is not True
+
+
 def has_used_functions(host: HostFacts) -> bool:
     """VFs are in use whose PF's driver logs rejected requests."""
     return any(link_driver(port) in REPORTING_DRIVERS for port, _ in host.used_virtual_functions)

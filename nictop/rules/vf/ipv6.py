@@ -142,7 +142,7 @@ def _fixes(link: Link, pair: Pair | None) -> tuple[Fix, ...]:
         "hypervisor",
         "Trust the VF at its PF",
         (),
-        True,
+        False,
         note=f"ip link set PF vf N trust on. {note}",
     )
     return vf, _all_multicast(link)

@@ -31,6 +31,7 @@ from nictop.rules.vf.facts import (
     Pair,
     has_used_functions,
     has_virtual_functions,
+    may_have_any_address,
     pairs,
     port_of_function,
     set_vf_fix,
@@ -92,9 +93,10 @@ def vf_is_reset_repeatedly(host: HostFacts) -> Outcomes:
 
     nictop counts messages of VF drivers in the last hour ("Reset indication received from the PF",
     "Hardware reset detected"), and the interfaces that appeared for the same PCI address while the
-    host was watched: three or more. The cause is on the PF: its own resets, a rejected setting that
-    both sides repeat, or drivers that do not fit. Critical if the VF is up without a carrier, else
-    warning.
+    host was watched: three or more. The usual cause of resets is on the PF: its own resets, a
+    rejected setting that both sides repeat, or drivers that do not fit. An interface is also made
+    again by programs of this host that bind its driver. Critical if the VF is up without a
+    carrier, else warning.
 
     Sources: kernel intel/iavf/iavf_main.c (iavf_reset_task), mellanox/mlx5/core/health.c;
     intel/ethernet-linux-ice#57.
@@ -105,9 +107,8 @@ def vf_is_reset_repeatedly(host: HostFacts) -> Outcomes:
         if count.number < MIN_RESETS_PER_HOUR:
             continue
         seen.add(address)
-        yield _reset_loop(
-            host, address, f"reset {count} times in the last hour", message_evidence(messages)
-        )
+        title = f"VF reset {count} times in the last hour"
+        yield _reset_loop(host, address, title, WHY_RESET, message_evidence(messages))
     for history in host.snapshot.histories.values():
         device = history.device
         if device is None or device in seen or history.new_netdevs < MIN_RESETS_PER_HOUR:
@@ -118,7 +119,15 @@ def vf_is_reset_repeatedly(host: HostFacts) -> Outcomes:
         evidence = (
             Evidence("interfaces of this device", value, "RTM_NEWLINK, while nictop watched"),
         )
-        yield _reset_loop(host, device, f"made again {history.new_netdevs} times", evidence)
+        title = f"interface of the VF made again {history.new_netdevs} times"
+        yield _reset_loop(host, device, title, WHY_MADE_AGAIN, evidence)
+
+
+WHY_RESET = "Its traffic stops at each reset. Mostly the PF resets it, not a setting of the guest."
+WHY_MADE_AGAIN = (
+    "Its traffic stops each time. The PF, the hypervisor, or a program here that binds its driver "
+    "makes it again."
+)
 
 
 def _is_vf(host: HostFacts, address: str) -> bool:
@@ -132,10 +141,8 @@ def _is_vf(host: HostFacts, address: str) -> bool:
 
 
 def _reset_loop(
-    host: HostFacts, address: str, what: str, evidence: tuple[Evidence, ...]
+    host: HostFacts, address: str, title: str, why: str, evidence: tuple[Evidence, ...]
 ) -> Finding:
-    title = f"VF {what}"
-    why = "Its traffic stops at each reset. Settings of the guest do not stop them: the PF decides."
     fixes = _loop_fixes(host, address)
     links = host.links_of_function.get(address, ())
     if not links:
@@ -183,7 +190,7 @@ def _log_fix(host: HostFacts, function: PciFunction | None) -> Fix:
     messages_if=has_used_functions,
 )
 def vf_request_failed(host: HostFacts) -> Outcomes:
-    """The driver of a PF rejects requests of a VF: what the guest wanted to set is not in effect.
+    """The driver of a PF has rejected requests of a VF: what the guest wanted may not be in effect.
 
     nictop reads "VF … failed opcode …, retval: …", "Invalid message from VF", "Unsupported opcode"
     and similar messages of PF drivers in the last 24 hours. Opcode and result are those of the
@@ -203,8 +210,8 @@ def vf_request_failed(host: HostFacts) -> Outcomes:
             port,
             f"rejects requests of {_vf_text(newest)}: {_request_text(newest)}",
             evidence=message_evidence(messages),
-            why="The guest works without what it asked for: addresses, VLANs or queues are "
-            "missing, often silently.",
+            why="Unless a later request succeeded, the guest works without what it asked for: "
+            "addresses, VLANs or queues are missing, often silently.",
             fixes=_request_fixes(port, newest),
         )
 
@@ -294,8 +301,8 @@ def vf_setting_came_too_early(host: HostFacts) -> Outcomes:
             port,
             f"a setting of {_vf_text(messages.newest.text)} was rejected: still in reset",
             evidence=message_evidence(messages),
-            why="The setting is not in effect: the guest may have another MAC address or VLAN "
-            "than intended.",
+            why="Unless it was made again since, the setting is not in effect: the guest may have "
+            "another MAC address or VLAN than intended.",
             fixes=(
                 Fix("here", "Compare the settings of the VFs with what was intended", (show,)),
                 SET_AGAIN_FIX,
@@ -336,9 +343,9 @@ def port_refuses_a_request(hosts: Sequence[HostFacts]) -> Outcomes:
                 link,
                 "its PF has rejected a request",
                 evidence=message_evidence(messages),
-                why="What this guest wanted is not in effect. The PF decides which MAC addresses, "
-                "VLANs and MTUs a VF may use; usually the host has set its address, or does not "
-                "trust it.",
+                why="Unless it asked again since, what this guest wanted is not in effect. The PF "
+                "decides which MAC addresses, VLANs and MTUs a VF may use; usually the host has "
+                "set its address, or does not trust it.",
                 fixes=on_peer(peer, _allow_fixes(host, link, pair)),
             )
 
@@ -400,10 +407,11 @@ def vf_was_made_while_its_port_was_down(host: HostFacts) -> Outcomes:
             "critical" if is_without_link else "warning",
             host,
             link,
-            "its PF was down when the VF was made",
+            "its PF was down or in reset when the driver of the VF started",
             evidence=tuple(evidence),
-            why="A VF gets its link and its MAC address from the PF. If the PF is down when the "
-            "VF's driver starts, it has neither; the address is another one after each start.",
+            why="A VF gets its link and its MAC address from the PF. If that does not answer when "
+            "the VF's driver starts, it has neither then; a random address is another one after "
+            "each start.",
             fixes=_port_up_fixes(host, link),
         )
 
@@ -495,10 +503,11 @@ def guest_uses_another_address_than_the_port(hosts: Sequence[HostFacts]) -> Outc
 
     Not reported: the PF's driver has logged it, which rules about the PF report; the VF is trusted,
     is down, or is a port of a bond, bridge or netvsc, which set their own address; no address has
-    been set on the PF.
+    been set on the PF; mlx5 without spoof check, which delivers to each address that a VF asks for.
 
     Sources: kernel intel/ixgbe/ixgbe_sriov.c, intel/i40e/i40e_virtchnl_pf.c
-    (i40e_check_vf_permission); k8snetworkplumbingwg/sriov-cni#88.
+    (i40e_check_vf_permission), mellanox/mlx5/core/eswitch.c (esw_add_uc_addr);
+    k8snetworkplumbingwg/sriov-cni#88.
     """
     for pair in pairs(hosts):
         wanted = _address_to_use(pair)
@@ -518,15 +527,23 @@ def guest_uses_another_address_than_the_port(hosts: Sequence[HostFacts]) -> Outc
                 Evidence("address on the PF", wanted, there),
                 Evidence("known as its VF by", pair.by, "nictop"),
             ),
-            why="The NIC delivers frames for the address that the PF has set, and drops what the "
-            "guest sends with another one (spoof check).",
+            why=_why_other_address(pair),
             fixes=on_peer(pair.physical.name, _same_address_fixes(pair, wanted)),
         )
+
+
+def _why_other_address(pair: Pair) -> str:
+    why = "The NIC delivers frames for the address that the PF has set, not for the guest's."
+    if pair.function.spoof_check is not True:
+        return why
+    return f"{why} It drops what the guest sends with its own (spoof check is on)."
 
 
 def _address_to_use(pair: Pair) -> str | None:
     """The address that the PF has set for a VF of another host and insists on."""
     if pair.guest is pair.physical or pair.function.trust is True:
+        return None
+    if may_have_any_address(pair.port, pair.function):
         return None
     address = pair.function.address
     if address == ZERO_MAC_ADDRESS:
@@ -567,8 +584,8 @@ def _same_address_fixes(pair: Pair, wanted: str) -> tuple[Fix, ...]:
 
 @host_rule("critical", needs=("pci.enabled",), uses=("pci.driver", "pci.sriov"))
 def virtual_functions_share_an_address(host: HostFacts) -> Outcomes:
-    """Two VFs in use of one NIC have the same MAC address in the same VLAN: frames reach only one
-    of their guests.
+    """Two VFs in use of one NIC have the same MAC address in the same VLAN: the NIC cannot tell
+    their guests apart.
 
     nictop compares the addresses that the PF has set (IFLA_VFINFO_LIST) of VFs that are in use.
     Usual cause: a VF that was not reset when its guest ended, and keeps the address that another VF
@@ -596,7 +613,8 @@ def virtual_functions_share_an_address(host: HostFacts) -> Outcomes:
             port,
             f"{numbers} have the same MAC address",
             evidence=(Evidence("MAC address", value, f"ip link show {port.name}"),),
-            why="The embedded switch of the NIC sends frames for the address to one of them.",
+            why="The embedded switch of the NIC delivers by this address: frames for one of them "
+            "reach the other, or both.",
             fixes=(change,),
         )
 

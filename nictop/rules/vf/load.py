@@ -31,7 +31,7 @@ MAX_NAMED_FUNCTIONS, MAX_LISTED_FUNCTIONS = 4, 8
 
 @host_rule("warning", uses=("counters.vfs",))
 def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
-    """The NIC drops packets of a VF; the guest does not see or count them.
+    """The NIC drops packets of a VF; the guest may not see or count them.
 
     nictop reads the VF counters of the PF (IFLA_VF_STATS rx_dropped, tx_dropped) over the last
     minute. Causes: a guest that is too slow to return buffers, a filter, or a full queue.
@@ -64,9 +64,9 @@ def vf_drops_at_its_port(host: HostFacts) -> Outcomes:
             port,
             f"NIC drops packets of {which}",
             evidence=tuple(evidence),
-            why="The guest's own counters do not include these drops, which make its connections "
-            "slow. If the guest is too slow, larger receive rings or more queues in it help "
-            "(ethtool -g, -l).",
+            why="The guest's own counters may not include these drops, which can make its "
+            "connections slow. If the guest is too slow, larger receive rings or more queues in it "
+            "help (ethtool -g, -l).",
             fixes=(Fix("here", "Show the drop counters of the NIC", (show,)),),
         )
 
@@ -135,7 +135,7 @@ def _limited_finding(
     at_limit = [function for function, sent in functions if _is_at_limit(function, sent)]
     named = (at_limit or [function for function, _ in functions])[:MAX_NAMED_FUNCTIONS]
     names = ", ".join(vf_name(host, port, function.number) for function in named)
-    title = f"{names}: TX rate limit {named[0].max_tx_rate or 0} Mb/s"
+    title = f"{names}: TX rate limit {_limits_text(named)} Mb/s"
     return link_finding(
         "warning" if at_limit else "info",
         host,
@@ -148,6 +148,14 @@ def _limited_finding(
         why="The NIC enforces the limit. Neither the guest nor a faster sender can exceed it.",
         fixes=tuple(_unlimited(port, function) for function in named),
     )
+
+
+def _limits_text(functions: Sequence[VirtualFunction]) -> str:
+    """``100``, ``100 to 500``"""
+    limits = sorted(function.max_tx_rate or 0 for function in functions)
+    if limits[0] == limits[-1]:
+        return str(limits[0])
+    return f"{limits[0]} to {limits[-1]}"
 
 
 def _is_at_limit(function: VirtualFunction, sent: float | None) -> bool:
@@ -239,8 +247,8 @@ def vf_offers_fewer_queues_than_needed(host: HostFacts) -> Outcomes:
                 Evidence("packets", rate, "both directions, mean of the last minute"),
                 Evidence("busiest CPU", share, "/proc/stat"),
             ),
-            why="Each receive queue is served by one CPU. With few queues, the other CPUs cannot "
-            "share the work.",
+            why="Each receive queue is served by one CPU. With few queues, the other CPUs share "
+            "the work only by receive packet steering (RPS).",
             fixes=_rps_fixes(link, host.online_cpus),
         )
 

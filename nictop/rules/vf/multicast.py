@@ -34,7 +34,7 @@ PORT_MULTICAST = LINK_COUNTERS.index("multicast")
 )
 def untrusted_vf_receives_no_multicast(hosts: Sequence[HostFacts]) -> Outcomes:
     """No multicast has ever arrived at an untrusted VF, although its port receives some: IPv6
-    cannot work on it.
+    needs it.
 
     Neighbour discovery of IPv6 is multicast (solicited-node addresses). A driver or program in the
     guest that asks for all multicast instead of single addresses, such as DPDK, gets none while the
@@ -66,7 +66,7 @@ def untrusted_vf_receives_no_multicast(hosts: Sequence[HostFacts]) -> Outcomes:
             "warning",
             pair.guest,
             pair.link,
-            "untrusted VF: no multicast has arrived, IPv6 cannot work",
+            "untrusted VF: no multicast has arrived, which IPv6 needs",
             evidence=(
                 Evidence("trust", "off", f"ip link show {pair.port.name}: {pair.port_text}"),
                 Evidence("received by the VF", of_vf, source),

@@ -12,10 +12,10 @@ from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, on_peer
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import is_up, link_finding
-from nictop.rules.vf.facts import Pair, pairs, set_vf_fix
+from nictop.rules.vf.facts import Pair, may_have_any_address, pairs, set_vf_fix
 
 MAX_SHOWN = 6
 """Links in the evidence."""
@@ -25,37 +25,63 @@ FOREIGN_KINDS = ("macvlan", "macvtap")
 
 @pair_rule("critical")
 def vf_filter_stops_a_bridge(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A guest connects other machines or containers through a VF, but the PF accepts only the VF's
-    own MAC address.
+    """A guest connects other machines or containers through a VF, but the PF filters other MAC
+    addresses than the VF's own.
 
     nictop finds the VF's netdev as a port of a bridge with further ports, or below macvlan links,
     and on the PF spoof check on (frames with other source addresses are dropped), or trust off (the
-    VF may not receive frames for other addresses).
+    VF may not receive frames for other addresses). Warning for macvlan: it asks the PF for its
+    addresses, and some drivers allow a few of them to a VF that is not trusted.
 
-    Both sides must be watched: the guest cannot read either setting.
+    Both sides must be watched: the guest cannot read either setting. Not reported: macvlan on mlx5
+    without spoof check, which allows them.
 
     Sources: openshift/dpu-operator#564, lxc/incus#2021, nokia/danm#246, ip-link(8) spoofchk and
-    trust.
+    trust; kernel intel/i40e/i40e_virtchnl_pf.c (i40e_check_vf_permission),
+    mellanox/mlx5/core/eswitch.c (esw_add_uc_addr).
     """
     for pair in filter(is_filtered, pairs(hosts)):
-        behind = ", ".join(link.name for link in _foreign_links(pair)[:MAX_SHOWN])
+        foreign = _foreign_links(pair)
+        behind = ", ".join(link.name for link in foreign[:MAX_SHOWN])
+        is_certain = not _ask_for_their_addresses(foreign) or _is_mlx5(pair)
         spoof_check = "on" if pair.function.spoof_check is True else "off"
         trust = "off" if pair.function.trust is False else "on"
         there = f"ip link show {pair.port.name}: {pair.port_text}"
         yield link_finding(
-            "critical",
+            "critical" if is_certain else "warning",
             pair.guest,
             pair.link,
-            "PF filters MAC addresses of the bridge or macvlan on the VF",
+            "PF filters MAC addresses of the bridge or macvlan on the VF"
+            if is_certain
+            else "PF may filter MAC addresses of macvlan on the VF",
             evidence=(
                 Evidence("links behind the VF", behind, "ip -d link"),
                 Evidence("spoof check", spoof_check, there),
                 Evidence("trust", trust, there),
             ),
-            why="Their frames are dropped in the NIC, or no reply reaches them. The guest itself "
-            "is connected, and its counters show no drops.",
+            why=WHY_FILTERED if is_certain else WHY_MAY_BE_FILTERED,
             fixes=on_peer(pair.physical.name, _allow_fixes(pair)),
         )
+
+
+WHY_FILTERED = (
+    "Their frames are dropped in the NIC, or no reply reaches them. The guest itself is connected, "
+    "and its counters show no drops."
+)
+WHY_MAY_BE_FILTERED = (
+    "macvlan asks the PF for its addresses. Where the PF refuses them, because it has set the "
+    "address of the VF or allows only a few, no reply reaches them."
+)
+
+
+def _ask_for_their_addresses(links: Sequence[Link]) -> bool:
+    """macvlan adds its addresses to the filters of the NIC; a bridge has it receive all."""
+    return all(link.kind in FOREIGN_KINDS for link in links)
+
+
+def _is_mlx5(pair: Pair) -> bool:
+    """Its spoof check compares with the address that the PF has set, and nothing else."""
+    return link_driver(pair.port) == "mlx5_core"
 
 
 def _allow_fixes(pair: Pair) -> tuple[Fix, ...]:
@@ -78,7 +104,10 @@ def is_filtered(pair: Pair) -> bool:
     """Other MAC addresses are used behind the VF, and the PF filters them."""
     if pair.function.spoof_check is not True and pair.function.trust is not False:
         return False
-    return bool(_foreign_links(pair))
+    foreign = _foreign_links(pair)
+    if may_have_any_address(pair.port, pair.function) and _ask_for_their_addresses(foreign):
+        return False
+    return bool(foreign)
 
 
 def _foreign_links(pair: Pair) -> list[Link]:
@@ -138,7 +167,7 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
                 Evidence("port VLAN", str(vlan), there),
             ),
             why="With a port VLAN the guest sends untagged frames and does not receive the tag; "
-            "frames that it tags are dropped.",
+            "frames that it tags are dropped, or get a second tag.",
             fixes=(
                 _without_port_vlan(pair, vlan),
                 Fix("here", without, (remove,), False, (), note),
@@ -149,7 +178,14 @@ def vlan_inside_a_port_vlan(hosts: Sequence[HostFacts]) -> Outcomes:
 def _without_port_vlan(pair: Pair, vlan: int) -> Fix:
     title = "Remove the port VLAN: the guest tags frames itself"
     fix = set_vf_fix(
-        pair.place, title, pair.port, pair.function.number, "vlan", "0", undo=("vlan", str(vlan))
+        pair.place,
+        title,
+        pair.port,
+        pair.function.number,
+        "vlan",
+        "0",
+        undo=("vlan", str(vlan)),
+        note="The guest can then use every VLAN of the switch port.",
     )
     return on_peer(pair.physical.name, (fix,))[0]
 
@@ -161,10 +197,10 @@ def _vlan_text(link: Link) -> str:
 
 @pair_rule("warning")
 def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
-    """A VF has a larger MTU than its PF: frames larger than the MTU of the PF are dropped.
+    """A VF has a larger MTU than its PF: frames larger than the MTU of the PF may be dropped.
 
     nictop compares the MTU of the VF's netdev with that of the PF. Most drivers let the guest set
-    any MTU, but the NIC drops frames for which the PF is not configured.
+    any MTU, but many NICs drop frames for which the PF is not configured.
 
     Both sides must be watched and both links up.
 
@@ -186,8 +222,8 @@ def vf_mtu_exceeds_the_port(hosts: Sequence[HostFacts]) -> Outcomes:
                 Evidence("MTU of the VF", str(link.mtu), f"ip link show {link.name}"),
                 Evidence("MTU of the PF", str(port.mtu), there),
             ),
-            why="Small packets pass, large ones are dropped: connections are established and then "
-            "hang.",
+            why="Many NICs drop frames for which the PF is not configured: small packets pass, "
+            "connections are established and then hang.",
             fixes=(*_larger_port_mtu(pair), *mtu_fixes(pair.guest, link, port.mtu)),
         )
 

@@ -16,7 +16,14 @@ from nictop.rules.fixes.commands import Command, command, echo, with_undo
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_up, link_finding
-from nictop.rules.vf.facts import function_of, is_used, own_links, set_vf_fix, vf_name
+from nictop.rules.vf.facts import (
+    function_of,
+    is_used,
+    may_have_any_address,
+    own_links,
+    set_vf_fix,
+    vf_name,
+)
 
 REPRESENTOR = pattern(r"(?:c[0-9]{1,3})?pf[0-9]{1,4}vf([0-9]{1,5})")
 """phys_port_name of a VF representor, net/devlink/port.c."""
@@ -39,7 +46,8 @@ def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
     unicast frames are no longer delivered.
 
     Not reported: the netdev is down or is a port of a bond, bridge or netvsc (which set their own
-    address), or no address has been set.
+    address), or no address has been set; mlx5 without spoof check, which delivers to each address
+    that a VF asks for.
 
     Sources: kernel drivers/net/ethernet/intel/igb/igb_main.c (igb_ndo_set_vf_mac: "Reload the VF
     driver to make this change effective"; igb_set_vf_mac_addr rejects any address for a VF that is
@@ -48,6 +56,8 @@ def vf_keeps_its_old_address(host: HostFacts) -> Outcomes:
     """
     for port, function in host.used_virtual_functions:
         if not function.address or function.address == ZERO_MAC_ADDRESS:
+            continue
+        if may_have_any_address(port, function):
             continue
         for link in own_links(host, port, function.number):
             if not is_up(link) or link.master is not None:
@@ -118,7 +128,7 @@ def representor_is_down(host: HostFacts) -> Outcomes:
 
     nictop identifies representors by phys_port_name (pf0vf3) and the mode of the embedded switch
     (devlink, else phys_switch_id), and finds one administratively down while its VF is in use.
-    Without it no frame of that VF reaches the switch.
+    Without it a frame of that VF reaches the switch only by rules that are offloaded.
 
     Not reported: representors of unused VFs.
 
@@ -140,13 +150,14 @@ def representor_is_down(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"representor is down: {name} has no connectivity",
+            f"representor of {name}, which is in use, is down",
             evidence=(
                 Evidence("represents", represents, f"/sys/class/net/{link.name}/phys_port_name"),
                 Evidence("state", "down", f"ip link show {link.name}"),
             ),
             why="In switchdev mode frames of a VF pass through its representor, unless rules for "
-            "it are offloaded to the hardware.",
+            "it are offloaded to the hardware. Some drivers (mlx5) also take the VF's carrier "
+            "away.",
             fixes=(Fix("here", "Bring the representor up", (up,), False, (down,), note),),
         )
 

@@ -120,8 +120,8 @@ def guest_nic_has_one_queue(host: HostFacts) -> Outcomes:
     """A busy virtio NIC of a guest with several virtual CPUs has one queue.
 
     nictop reads queues and virtual CPUs from the command line of QEMU, and reports a NIC with one
-    queue pair whose tap passes 10,000 packets per second or more. One vhost thread and one virtual
-    CPU process all of them.
+    queue pair whose tap passes 10,000 packets per second or more. One thread here (of vhost, or
+    QEMU's own) and one virtual CPU process all of them.
 
     Not reported: fewer packets, for which one queue is enough; several queues, though fewer than
     virtual CPUs.
@@ -140,7 +140,8 @@ def guest_nic_has_one_queue(host: HostFacts) -> Outcomes:
                     Evidence("queue pairs", "1", tap.guest.source),
                     Evidence("virtual CPUs", str(vcpus), tap.guest.source),
                 ),
-                why="One vhost thread here, and one virtual CPU there, process all its packets.",
+                why=f"{_thread_text(tap)} here, and one virtual CPU there, process all its "
+                "packets.",
                 fixes=_queue_fixes(host, tap, min(vcpus, MAX_QUEUES)),
             )
 
@@ -149,9 +150,9 @@ def guest_nic_has_one_queue(host: HostFacts) -> Outcomes:
 def guest_nic_has_more_queues_than_processors(host: HostFacts) -> Outcomes:
     """The tap of a guest has more queue pairs than the guest has virtual CPUs.
 
-    virtio_net uses at most one queue pair for each CPU: the others have a vhost thread, descriptors
-    and memory, and carry nothing. nictop reads queues and virtual CPUs from the command line of
-    QEMU.
+    virtio_net of Linux uses one queue pair for each CPU: the others have a vhost thread,
+    descriptors and memory, and carry nothing. nictop reads queues and virtual CPUs from the command
+    line of QEMU.
 
     Not reported: guests whose CPUs the command line does not tell, and as many queues as it may
     get CPUs (maxcpus).
@@ -174,10 +175,16 @@ def guest_nic_has_more_queues_than_processors(host: HostFacts) -> Outcomes:
                 Evidence("queue pairs", str(queues), tap.guest.source),
                 Evidence("virtual CPUs", str(vcpus), tap.guest.source),
             ),
-            why="The guest uses one for each of its CPUs. The others cost memory and a thread "
-            "each.",
+            why="A Linux guest uses one for each of its CPUs. The others cost memory, and with "
+            "vhost a thread each.",
             fixes=_queue_fixes(host, tap, vcpus),
         )
+
+
+def _thread_text(tap: TapOfGuest) -> str:
+    if tap.nic.vhost is None:
+        return "One thread"
+    return "One vhost thread" if tap.nic.vhost else "QEMU's main loop"
 
 
 def _is_virtio(nic: GuestNic) -> bool:

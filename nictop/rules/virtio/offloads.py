@@ -109,9 +109,10 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
             link,
             f"offloads are off: {', '.join(off)}",
             evidence=tuple(evidence),
-            why="The kernel then processes each packet separately, which costs CPU time at high "
-            "rates. This driver normally turns them on. Possible: a capture tool or somebody "
-            "turned them off. If it was a workaround, leave it.",
+            why="The kernel then computes checksums and cuts or joins packets itself, or processes "
+            "each one separately, which costs CPU time at high rates. This driver normally turns "
+            "them on. Possible: a capture tool or somebody turned them off. If it was a "
+            "workaround, leave it.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from nictop.model.devices.emulated import EMULATED_NICS, is_emulated_nic
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix, WhereToType
-from nictop.rules.fixes.commands import Command, command
+from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.hypervisors import fixes_of_places
 from nictop.rules.fixes.persistence import active_profile, ethtool_fixes
 from nictop.rules.fixes.stored_settings import stored_on_purpose
@@ -64,7 +64,7 @@ def multiqueue_is_not_used(host: HostFacts) -> Outcomes:
                 online_cpus_evidence(host),
                 *stored,
             ),
-            why="Each queue is served by its own CPU: one CPU processes all packets of one queue.",
+            why="One CPU processes all packets of a queue: with more queues, more CPUs can work.",
             fixes=ethtool_fixes(host, link, ["-L", "combined", str(possible)]),
         )
 
@@ -241,22 +241,22 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
         primaries = [port for port in ports if link_driver(port) != "virtio_net"]
         if not is_up(master) or any(port.carrier for port in primaries):
             continue
-        fixes = [_attach_again_fix(master)]
-        title = "runs on its virtio standby, the VF is absent"
+        fix = _attach_again_fix(master)
+        state = "is absent"
         seen = Evidence("primary", "none", "RTM_GETLINK: IFLA_MASTER")
         if primaries:
-            title = "runs on its virtio standby, the VF is down"
-            state = "has no carrier" if is_up(primaries[0]) else "is down"
+            state, fix = "has no carrier", CHECK_PORT_FIX
+            if not is_up(primaries[0]):
+                state, fix = "is down", _bring_up_fix(primaries[0])
             seen = Evidence("primary", f"{primaries[0].name} {state}", "RTM_GETLINK: IFLA_CARRIER")
-            fixes.insert(0, Fix("here", "Bring the VF up", _bring_up(primaries)))
         yield link_finding(
             "warning",
             host,
             master,
-            title,
+            f"runs on its virtio standby, the VF {state}",
             evidence=(seen,),
             why="Traffic uses the hypervisor's software switch, which is slower than the VF.",
-            fixes=tuple(fixes),
+            fixes=(fix,),
         )
 
 
@@ -273,8 +273,17 @@ def _attach_again_fix(master: Link) -> Fix:
     )
 
 
-def _bring_up(primaries: list[Link]) -> tuple[Command, ...]:
-    return tuple(command("ip", "link", "set", "dev", port.name, "up") for port in primaries)
+CHECK_PORT_FIX = Fix(
+    "hypervisor",
+    "Check the PF of the VF",
+    (),
+    note="A VF has the carrier of its PF, or the link state that is set for it there.",
+)
+
+
+def _bring_up_fix(primary: Link) -> Fix:
+    up, down = with_undo(("ip", "link", "set", "dev", primary.name), "up", "down")
+    return Fix("here", "Bring the VF up", (up,), False, (down,))
 
 
 def _hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
@@ -328,7 +337,7 @@ def _hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[F
             "cloud",
             "Change the instance type",
             (),
-            note="The number of queues depends on the instance type.",
+            note="In many clouds the number of queues depends on it.",
         ),
     }
     return fixes_of_places(host.inventory.platform, fixes)

@@ -49,7 +49,8 @@ MIN_BYTES, MIN_MEAN_BYTES = 10_000_000, 200
 RX_PACKETS, RX_BYTES = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("rx_bytes")
 WHY_UDP_TUNNEL = (
     "The NIC computes the checksums inside the tunnel's packets. ESXi does that for the port it "
-    f"expects: {ESXI_PORT} without NSX, {IANA_PORT} with NSX. Others leave the guest and are lost."
+    f"expects: {ESXI_PORT} without NSX, {IANA_PORT} with NSX. Others leave the guest with a wrong "
+    "checksum, and may be lost."
 )
 WHY_OTHER_TUNNEL = (
     "This kernel leaves the checksums inside any tunnel to the NIC, which can do it for VXLAN and "

@@ -56,16 +56,24 @@ def vmxnet3_receive_ring_runs_dry(host: HostFacts) -> Outcomes:
             severity,
             host,
             link,
-            "receive ring full: packets dropped (pkts rx OOB)",
+            "receive ring full: packets dropped (pkts rx OOB)"
+            if counter.rate
+            else "the receive ring was full: packets were dropped (pkts rx OOB)",
             evidence=(counter_evidence(link, counter), *ring_evidence(link, "rx")),
             why="Bursts arrive faster than the guest empties the ring. A larger ring absorbs "
             "longer bursts; a guest short of CPU time needs more CPUs or queues instead.",
-            fixes=_largest_ring_fixes(host, link, "rx") or (MORE_CPUS_FIX,),
+            fixes=_largest_ring_fixes(host, link, "rx") or (_more_cpus_fix(link),),
         )
     yield from _not_watched(host)
 
 
-MORE_CPUS_FIX = Fix("esxi", "Add CPUs to the guest", (), note="The ring has its maximum size.")
+def _more_cpus_fix(link: Link) -> Fix:
+    rings = link.ethtool.rings
+    is_known = rings is not None and rings.rx and rings.max_rx
+    note = "The ring has its maximum size." if is_known else "The size of the ring is not known."
+    return Fix("esxi", "Add CPUs to the guest", (), note=note)
+
+
 UPLINK_FIX = Fix(
     "esxi",
     "Check the uplink",
@@ -94,28 +102,24 @@ def _largest_ring_fixes(host: HostFacts, link: Link, direction: str) -> tuple[Fi
 def vmxnet3_transmit_ring_is_full(host: HostFacts) -> Outcomes:
     """The guest sends faster than the hypervisor removes packets from the transmit ring.
 
-    nictop adds up the driver counters "ring full" and "drv dropped tx total" of all queues. While
-    the link is watched: warning from one per second over the window. Else: info from a total of
-    1000 and one packet in 10 000. A full ring stops the queue for a moment; only packets that the
-    driver dropped are lost.
+    nictop adds up the driver counter "ring full" of all queues. While the link is watched: warning
+    from one per second over the window. Else: info from a total of 1000 and one packet in 10 000. A
+    full ring stops the queue for a moment, and loses no packet: "drv dropped tx total" counts
+    packets that the driver could not send for other reasons.
 
     Sources: vmxnet3_ethtool.c, vmxnet3_tq_xmit.
     """
     for link in vmxnet3_links(host):
         full = host.driver_sum(link, ("ring full",))
-        dropped = host.driver_sum(link, ("drv dropped tx total",))
         severity = ring_event_severity(link, full, "tx_packets")
-        if severity is None:
-            severity = ring_event_severity(link, dropped, "tx_packets")
-        if severity is None:
+        if full is None or severity is None:
             continue
-        seen = [counter_evidence(link, known) for known in (full, dropped) if known is not None]
         yield link_finding(
             severity,
             host,
             link,
-            "transmit ring full",
-            evidence=(*seen, *ring_evidence(link, "tx")),
+            "transmit ring full" if full.rate else "the transmit ring was full",
+            evidence=(counter_evidence(link, full), *ring_evidence(link, "tx")),
             why="The hypervisor empties the ring too slowly: its uplink or its CPUs are "
             "saturated, or the ring is too small for the bursts.",
             fixes=_largest_ring_fixes(host, link, "tx") or (UPLINK_FIX,),
@@ -149,9 +153,11 @@ def vmxnet3_finds_no_memory(host: HostFacts) -> Outcomes:
             "warning" if counter.rate else "info",
             host,
             link,
-            "no memory for receive buffers",
+            "no memory for receive buffers"
+            if counter.rate
+            else "there was no memory for receive buffers",
             evidence=(counter_evidence(link, counter),),
-            why="Without buffers packets are dropped. The guest has too little free memory for "
+            why="Without buffers packets are dropped. The guest had too little free memory for "
             "allocations in interrupts.",
             fixes=MEMORY_FIXES,
         )
@@ -189,8 +195,9 @@ def vmxnet3_has_one_queue(host: HostFacts) -> Outcomes:
     """A vmxnet3 NIC has one receive queue although the guest has several CPUs.
 
     nictop reads ethtool -l. When it is loaded, the driver creates as many queues as there are CPUs
-    (a power of two, at most eight), if MSI-X works and the virtual hardware provides RSS (VMware KB
-    2020567, Linux 2.6.37 and later). Info; warning when packet processing saturated the CPU of the
+    (at most eight, a power of two; 32 and any number from Linux 5.15 with a vmxnet3 of version 6),
+    if MSI-X works and the virtual hardware provides RSS (VMware KB 2020567, Linux 2.6.37 and
+    later). Info; warning when packet processing saturated the CPU of the
     queue in three consecutive samples. Not reported if receive packet steering (rps_cpus)
     distributes the packets over several CPUs.
     """

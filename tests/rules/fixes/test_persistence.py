@@ -42,7 +42,7 @@ def test_the_undo_restores_the_old_value() -> None:
     assert step_texts(now.commands) == ["ethtool -G enp1s0 rx 128 tx 64"]
     assert step_texts(now.undo) == ["ethtool -G enp1s0 rx 256 tx 256"]
     assert step_texts(ethtool_fixes(host, link, ["-X", "equal", "2"])[0].undo) == [
-        "ethtool -X enp1s0 default"
+        "ethtool -X enp1s0 equal 4"
     ]
     assert step_texts(ethtool_fixes(host, link, ["-K", "tso", "off", "gro", "off"])[0].undo) == [
         "ethtool -K enp1s0 tso on gro on"
