@@ -52,8 +52,11 @@ def remains(address: Address, removed: Address) -> bool:
     return own != other or "secondary" not in address.flags
 
 
-def lost_routes(host: HostFacts, link: Link, families: Sequence[str]) -> LostRoutes:
-    """The static routes of a link in the main table, and what is left to others."""
+def lost_routes(
+    host: HostFacts, link: Link, families: Sequence[str], *, by: Link | None = None
+) -> LostRoutes:
+    """The static routes of a link in the main table, and what is left to others. `by`: the link
+    by which they go afterwards, if that is another one."""
     known = tables(host)
     if known is None or not known.is_complete:
         return LostRoutes(note=UNKNOWN_ROUTES_NOTE)
@@ -68,7 +71,8 @@ def lost_routes(host: HostFacts, link: Link, families: Sequence[str]) -> LostRou
         owned_text(route) for route in known.routes if is_owned_default(route, link, families)
     )
     return LostRoutes(
-        tuple(change_route("replace", route, link) for route in again), " ".join((*left, *owned))
+        tuple(change_route("replace", route, by or link) for route in again),
+        " ".join((*left, *owned)),
     )
 
 
