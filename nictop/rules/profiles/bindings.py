@@ -211,7 +211,7 @@ def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
 def vlan_profile_names_a_missing_parent(host: HostFacts) -> Outcomes:
     """A VLAN profile of NetworkManager is for a NIC that does not exist: the VLAN is not created.
 
-    The NIC was renamed, and vlan.parent still has its old name.
+    The NIC was renamed, and vlan.parent still has its old name; or it was removed.
 
     Reported if the VLAN link does not exist, the parent has the form of a NIC's name and no link
     has it, also not as an altname. Not reported: profiles that are activated manually only, and
@@ -244,8 +244,7 @@ def vlan_profile_names_a_missing_parent(host: HostFacts) -> Outcomes:
                 Evidence("vlan.parent", f"{parent} (not found)", "ip link"),
                 *candidate_evidence(found, "NICs with a carrier"),
             ),
-            why="NetworkManager creates the VLAN when its parent appears, which it does not under "
-            "this name.",
+            why="NetworkManager creates the VLAN when its parent appears under this name.",
             fixes=(Fix("here", title, (change, bring_up(host, profile)), True, (undo,), note),),
         )
 

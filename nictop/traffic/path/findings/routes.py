@@ -98,7 +98,7 @@ def _rp_filter_finding(
         why="The path is asymmetric: packets arrive on this NIC, and replies would use another "
         "one. With rp_filter 1 "
         "(strict) the kernel drops these packets, and does not answer ARP requests of their "
-        "sender. Nothing is logged.",
+        "sender. The kernel logs it only with log_martians.",
         fixes=tuple(fixes),
     )
 

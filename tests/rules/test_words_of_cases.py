@@ -1,0 +1,69 @@
+"""What findings say of the causes and effects in a case: what holds there, and not what holds only in
+others."""
+
+from __future__ import annotations
+
+import json
+from typing import NamedTuple
+
+import pytest
+
+from nictop.rules import diagnose
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
+
+
+class Words(NamedTuple):
+    """Of the finding of a rule in one of its cases."""
+
+    rule: str
+    case: str
+    """Begin of its name."""
+    said: str
+    not_said: str = ""
+
+
+WORDS = (
+    Words("networkmanager_does_not_run", "it ended", "end with their leases", "reboot"),
+    Words("networkmanager_does_not_run", "a NIC without", "After a reboot it does not"),
+    Words("networkd_does_not_run", "it ended", "that have a .network file", "link fails"),
+    Words(
+        "link_with_a_profile_is_down", "set down by hand", "or it could not be brought up", "it was"
+    ),
+    Words("link_with_a_profile_is_down", "NetworkManager has", "With a carrier, NetworkManager"),
+    Words(
+        "link_is_unmanaged", "a udev rule", "udevadm trigger", "systemctl reload NetworkManager"
+    ),
+    Words("link_is_unmanaged", "unmanaged-devices", "reload NetworkManager", "until the next reboot"),
+    Words("configuration_matches_a_missing_mac_address", "two NICs", "these NICs", "this one"),
+    Words(
+        "configuration_matches_a_missing_mac_address", "a clone", "Usually", "The card is another"
+    ),
+    Words("configuration_matches_a_missing_mac_address", "a clone", "new SSH host keys"),
+    Words("configuration_names_an_old_name", "ifupdown has", "not every program", "so the NIC"),
+    Words("configuration_names_an_old_name", "bridge-ports", "an altname now", "is not there"),
+    Words("configured_address_is_missing", "a static address", "the address was removed"),
+    Words("configured_address_is_missing", "DHCP with", "the address was removed"),
+    Words("two_links_in_one_subnet", "a prohibited", "cannot be answered", "through the other"),
+    Words("two_links_in_one_subnet", "both in", "answered through the other"),
+    Words("two_links_in_one_subnet", "both in", "to networks of other links of this host"),
+    Words("rp_filter_drops_its_subnet", "", "logs it only with log_martians", "Nothing is logged"),
+)
+
+
+def words_of(rule: str, case: str) -> str:
+    """Titles, reason and notes of the finding, or of the first of several."""
+    (path,) = CASES_DIRECTORY.glob(f"*/{rule}.json")
+    fires = json.loads(path.read_text())["fires"]
+    chosen = next(one for one in fires if one["case"].startswith(case))
+    findings = diagnose([host_facts(host) for host in chosen["hosts"]]).findings
+    finding = next(one for one in findings if one.rule == rule)
+    fixes = [f"{fix.title} {fix.note}" for fix in finding.fixes]
+    return "\n".join([finding.title, finding.why, *fixes])
+
+
+@pytest.mark.parametrize("words", WORDS, ids=lambda words: f"{words.rule}-{words.case}")
+def test_the_words_hold_in_the_case(words: Words) -> None:
+    found = words_of(words.rule, words.case)
+    assert words.said in found
+    if words.not_said:
+        assert words.not_said not in found
