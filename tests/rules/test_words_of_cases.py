@@ -30,10 +30,10 @@ WORDS = (
         "link_with_a_profile_is_down", "set down by hand", "or it could not be brought up", "it was"
     ),
     Words("link_with_a_profile_is_down", "NetworkManager has", "With a carrier, NetworkManager"),
+    Words("link_is_unmanaged", "a udev rule", "udevadm trigger", "systemctl reload NetworkManager"),
     Words(
-        "link_is_unmanaged", "a udev rule", "udevadm trigger", "systemctl reload NetworkManager"
+        "link_is_unmanaged", "unmanaged-devices", "reload NetworkManager", "until the next reboot"
     ),
-    Words("link_is_unmanaged", "unmanaged-devices", "reload NetworkManager", "until the next reboot"),
     Words("configuration_matches_a_missing_mac_address", "two NICs", "these NICs", "this one"),
     Words(
         "configuration_matches_a_missing_mac_address", "a clone", "Usually", "The card is another"
@@ -69,6 +69,33 @@ WORDS = (
     Words("bridged_frames_are_filtered", "Docker on", "no new connection of IPv4 passes"),
     Words("bridged_frames_are_filtered", "ufw: ping", "of IPv4 except ICMP passes"),
     Words("bridged_frames_are_filtered", "a rule for one", "Between vnet1 and", "Guests send"),
+    Words("received_packets_are_dropped_by_tc", "another filter", "Deletes all filters of this"),
+    Words("received_packets_are_dropped_by_tc", "a forgotten", "Nothing restores", "Deletes all"),
+    Words("transmit_queue_timed_out", "virtio: the", "is stalled. The hypervisor", "drops queued"),
+    Words("transmit_queue_timed_out", "vmxnet3", "then usually reset the NIC", "the reset drops"),
+    Words(
+        "tunnel_packets_have_wrong_checksums",
+        "only the",
+        "Most likely",
+        "were sent with a wrong checksum: ",
+    ),
+    Words(
+        "guests_share_a_mac_address", "one of them is", "If they run in one network", "both lose"
+    ),
+    Words(
+        "drops_are_no_loss",
+        "five per cent",
+        "may count other losses",
+        "this host are not affected.",
+    ),
+    Words("drops_are_no_loss", "five per cent", "the driver drops something else"),
+    Words("flow_control_holds_it_back", "the other end", "or what is behind it"),
+    Words("flow_control_holds_it_back", "this host", "The slower end drops packets then"),
+    Words("autonegotiation_is_off", "", "Enable autonegotiation on the switch port"),
+    Words("aggregation_differs_from_the_switch", "a single", "if that has others, some"),
+    Words("switch_does_not_pass_the_mtu", "", "announces frames of 1522", "switch port passes"),
+    Words("vlan_is_not_on_the_switch_port", "the VLAN is missing", "Then the switch drops"),
+    Words("bond_port_is_down", "a virtual NIC", "what serves it does not run", "has disconnected"),
     Words("two_links_in_one_subnet", "a prohibited", "cannot be answered", "through the other"),
     Words("two_links_in_one_subnet", "both in", "answered through the other"),
     Words("two_links_in_one_subnet", "both in", "to networks of other links of this host"),
