@@ -107,7 +107,7 @@ def test_two_answers_for_the_gateway() -> None:
     )
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     (one,) = found(healthy("a", "b", path=path, resolved="192.0.2.1", macs=macs))
-    assert one.title == "duplicate address 192.0.2.1: 2 MAC addresses answer"
+    assert one.title == "2 MAC addresses answer for 192.0.2.1: duplicate address, or proxy ARP"
     assert str(one.fixes[1].commands[0]) == "ip neighbour show to 192.0.2.1"
 
 
@@ -235,7 +235,7 @@ def test_counter_that_explains_what_is_lost() -> None:
     ingress = LossCount("qdisc", "ingress", 6, 2, "ffff:")
     (one,) = found(losing(ingress))
     assert (one.rule, one.severity, one.host, one.subject) == ("path_dropped", "critical", "b", NIC)
-    assert one.title == f"drops packets of the test: 6 packets dropped by the tc filters of {NIC}"
+    assert one.title == f"drops packets during the test: 6 packets dropped by the tc filters of {NIC}"
     assert one.evidence[0].source == f"tc -s filter show dev {NIC} ingress"
     for other in (replace(ingress, count=2), replace(ingress, ifindex=77)):
         assert {one.rule for one in found(losing(other))} == {"path_firewall"}, (
