@@ -96,6 +96,8 @@ WORDS = (
     Words("switch_does_not_pass_the_mtu", "", "announces frames of 1522", "switch port passes"),
     Words("vlan_is_not_on_the_switch_port", "the VLAN is missing", "Then the switch drops"),
     Words("bond_port_is_down", "a virtual NIC", "what serves it does not run", "has disconnected"),
+    Words("rp_filter_drops_an_asymmetric_path", "", "Broadcasts of another", "routes are right"),
+    Words("networkd_failed", "", "Applies what netplan has for every NIC"),
     Words("two_links_in_one_subnet", "a prohibited", "cannot be answered", "through the other"),
     Words("two_links_in_one_subnet", "both in", "answered through the other"),
     Words("two_links_in_one_subnet", "both in", "to networks of other links of this host"),

@@ -337,8 +337,8 @@ def _aggregation_cause(
             (Fix("switch", "Use the same speed on all ports", (), note=note),),
         )
     return (
-        "The keys or the partners differ: most often the ports lead to two switches, or to two port "
-        "channels of one switch.",
+        "The keys or the partners differ: most often the ports lead to two switches, or to two "
+        "port channels of one switch.",
         (_switch_fix(ports),),
     )
 

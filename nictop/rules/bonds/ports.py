@@ -193,8 +193,8 @@ def hash_policy_uses_one_port(host: HostFacts) -> Outcomes:
                 *_sent_evidence(host, sent),
                 Evidence("xmit_hash_policy", bond.hash_policy, f"ip -d link show dev {link.name}"),
             ),
-            why="The other ports send almost nothing: what the bond sends is no faster than one port. "
-            "Another policy spreads several connections, not a single one.",
+            why="The other ports send almost nothing: what the bond sends is no faster than one "
+            "port. Another policy spreads several connections, not a single one.",
             fixes=option_fixes(host, link, "xmit_hash_policy", better, old=bond.hash_policy),
         )
 

@@ -66,8 +66,8 @@ CAUSES: dict[Kind, Causes] = {
         "link state of the VF is changed.",
     ),
     "virtual NIC": Causes(
-        down="The hypervisor reports no link: the virtual NIC is disconnected there, or what serves "
-        "it does not run.",
+        down="The hypervisor reports no link: the virtual NIC is disconnected there, or what "
+        "serves it does not run.",
         flaps="Packets in flight are lost each time. The hypervisor sets the link of a virtual "
         "NIC: something "
         "disconnects it there.",

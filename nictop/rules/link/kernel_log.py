@@ -146,9 +146,7 @@ def _larger_table(host: HostFacts, family: str) -> Iterator[Fix]:
     _, most = host.inventory.settings.tables.get(family, (0, 0))
     size = max(MIN_TABLE_SIZE, 2 * most)
     yield from sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", size // 2)
-    yield from sysctl_fixes(
-        host, f"net.{family}.neigh.default.gc_thresh3", size, old=most or None
-    )
+    yield from sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", size, old=most or None)
 
 
 def _families(text: str) -> tuple[str, ...]:

@@ -48,8 +48,8 @@ MIN_PAUSE_FRAMES_PER_SECOND = 10
 PARAVIRTUAL_DRIVERS = ("vmxnet3", "virtio_net")
 """What they count as dropped has other causes."""
 LOSSLESS_NOTE = (
-    "The slower end drops packets then. Leave it on where RoCE (RDMA over Ethernet) uses it to lose "
-    "no frame."
+    "The slower end drops packets then. Leave it on where RoCE (RDMA over Ethernet) uses it to "
+    "lose no frame."
 )
 SWITCH_NEGOTIATES_FIX = Fix("switch", "Enable autonegotiation on the switch port", ())
 
@@ -74,8 +74,8 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
             evidence.append(Evidence("autonegotiation", on_off(settings.autonegotiation), source))
         severity: Severity = "warning"
         why = (
-            "It sends or receives, not both. If the other end uses full duplex, late collisions and "
-            "damaged frames reduce the throughput far below the link speed, mostly under load."
+            "It sends or receives, not both. If the other end uses full duplex, late collisions "
+            "and damaged frames reduce the throughput far below the link speed, mostly under load."
         )
         if not settings.supported:
             severity = "info"
@@ -302,8 +302,8 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
                 Evidence("dropped", share, "RTM_GETSTATS"),
                 Evidence("missed, FIFO errors", "none", f"ip -s -s link show {link.name}"),
             ),
-            why="The kernel counts frames of unknown protocols and VLANs as dropped; packets for this "
-            "host are not affected by that. A driver may count other losses here as well.",
+            why="The kernel counts frames of unknown protocols and VLANs as dropped; packets for "
+            "this host are not affected by that. A driver may count other losses here as well.",
             fixes=(Fix("here", "Capture such frames", (capture,), note=FEW_FRAMES_NOTE),),
         )
 

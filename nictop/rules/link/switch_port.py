@@ -78,13 +78,14 @@ def switch_does_not_pass_the_mtu(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"MTU {link.mtu}, but the switch port announces frames of {port.max_frame} bytes at most",
+            f"MTU {link.mtu}, but the switch port announces frames of {port.max_frame} bytes at "
+            "most",
             evidence=(
                 port_evidence(port, "maximum frame size", f"{port.max_frame} bytes"),
                 Evidence("MTU", f"{link.mtu} bytes", f"ip link show dev {link.name}"),
             ),
-            why="A switch that does what it announces drops larger frames without a message: ping and "
-            "SSH work, large transfers to hosts with such an MTU hang.",
+            why="A switch that does what it announces drops larger frames without a message: ping "
+            "and SSH work, large transfers to hosts with such an MTU hang.",
             fixes=(switch_fix(port, jumbo), *_fitting_mtu_fixes(host, link, port.max_frame)),
         )
 
@@ -112,9 +113,9 @@ def aggregation_differs_from_the_switch(host: HostFacts) -> Outcomes:
 
     Of an aggregation, the switch sends frames to any of its ports and does not send broadcasts of
     one to another. A single NIC misses frames then, unless the aggregation has only its port; a
-    bond whose switch ports are not aggregated gets duplicates and moving MAC addresses. nictop compares the link aggregation status in LLDP
-    with the mode of the bond: balance-xor and balance-rr need an aggregation, active-backup, tlb
-    and alb must not have one.
+    bond whose switch ports are not aggregated gets duplicates and moving MAC addresses. nictop
+    compares the link aggregation status in LLDP with the mode of the bond: balance-xor and
+    balance-rr need an aggregation, active-backup, tlb and alb must not have one.
 
     Not reported: switches that do not announce it, LACP bonds (other rules check these), teams, and
     ports of Open vSwitch, whose bonds the kernel does not know.

@@ -76,8 +76,8 @@ def _checksum_finding(host: HostFacts, tunnel: Link, senders: Senders, rate: flo
         tunnel,
         f"{per_second} received with a wrong checksum are dropped",
         evidence=tuple(evidence),
-        why="The counters are those of the whole host. Most likely packets of the tunnel, or in it, "
-        "were sent with a wrong checksum, which the sender's NIC or kernel computes: then ping "
+        why="The counters are those of the whole host. Most likely packets of the tunnel, or in "
+        "it, were sent with a wrong checksum, which the sender's NIC or kernel computes: then ping "
         "passes, TCP and DNS in the tunnel do not.",
         fixes=tuple(_checksum_fixes(host, tunnel, senders)),
     )

@@ -62,9 +62,9 @@ def dhcp_never_answered(host: HostFacts) -> Outcomes:
     Critical: an attempt of NetworkManager has failed, also while it tries again, or networkd is
     waiting, and the NIC has no address. Warning: DHCP is in progress and no failure was seen, or
     the NIC has an IPv6 address only. An active profile without an IPv4 address: no reply, or
-    somebody removed the address, which NetworkManager does not set again. Info: IPv6 has a default route, so the network may be
-    IPv6-only. Not reported: a NIC that was disconnected manually or for another activation, has no
-    carrier, or whose manager is still starting.
+    somebody removed the address, which NetworkManager does not set again. Info: IPv6 has a default
+    route, so the network may be IPv6-only. Not reported: a NIC that was disconnected manually or
+    for another activation, has no carrier, or whose manager is still starting.
 
     A failure that was seen is remembered for the NIC and the profile until the profile is
     activated: NetworkManager itself does not tell it any more after a change of the carrier.
@@ -295,9 +295,9 @@ def networkd_failed(host: HostFacts) -> Outcomes:
         link = host.link_at(ifindex)
         if link is None or state.setup_state != "failed":
             continue
-        again = command("networkctl", "reconfigure", link.name)
+        again, note = command("networkctl", "reconfigure", link.name), ""
         if "netplan-" in (state.network_file or ""):
-            again = command("netplan", "apply")
+            again, note = command("netplan", "apply"), "Applies what netplan has for every NIC."
         log = command("journalctl", "-b", "-u", "systemd-networkd", "--grep", link.name, "-n", "50")
         yield link_finding(
             "critical",
@@ -313,6 +313,6 @@ def networkd_failed(host: HostFacts) -> Outcomes:
             "The log of systemd-networkd shows which one.",
             fixes=(
                 Fix("here", "Show the log of systemd-networkd", (log,)),
-                Fix("here", "Apply the corrected file", (again,)),
+                Fix("here", "Apply the corrected file", (again,), note=note),
             ),
         )

@@ -35,6 +35,8 @@ from nictop.rules.profiles.old_names import is_of_a_nic
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 
+MAX_PRIORITY = 999
+"""Of connection.autoconnect-priority, nm-settings-nmcli(5)."""
 MULTI_CONNECT_MULTIPLE = 3
 """NM_CONNECTION_MULTI_CONNECT_MULTIPLE."""
 
@@ -94,8 +96,9 @@ def _one_profile_fixes(
         deleted.append(command("nmcli", "con", "delete", *profile_arguments(host, profile)))
     rest = _rest_text(active, others)
     higher = f"Give {quoted_name(active.id)} a higher priority"
+    first = (Fix("here", higher, (raised,), True, (restored,)),)
     return (
-        Fix("here", higher, (raised,), True, (restored,)),
+        *(first if priority + 10 <= MAX_PRIORITY else ()),
         Fix("here", f"Disable autoconnect of {rest}", tuple(off), True, tuple(on)),
         Fix("here", f"Delete {rest}", tuple(deleted), True, note="This cannot be undone."),
     )

@@ -52,7 +52,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, is_up, link_finding
 
 UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_SETTINGS, UNMANAGED_USER_UDEV = 75, 76, 77
-"""NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_SETTINGS, UNMANAGED_USER_UDEV."""
+"""NM_DEVICE_STATE_REASON_UNMANAGED_USER_*."""
 STRICT_SETTING = "unmanaged-devices"
 """NetworkManager.conf(5), section keyfile: ``nmcli device set`` does not overrule it."""
 SET_WITH_NMCLI = "nmcli device set"
@@ -278,8 +278,8 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
     automatically.
 
     Either connection.autoconnect of the profile is no, or the NIC was disconnected with nmcli
-    device disconnect or nmcli con down; the latter lasts until a profile is activated manually or
-    NetworkManager restarts.
+    device disconnect or nmcli con down; the latter lasts until a profile is activated manually, the
+    profile is modified (after nmcli con down), or NetworkManager restarts.
 
     Only for NICs in state disconnected with a carrier and without an address. Not reported if
     another profile would be activated automatically, or another activation was requested.
@@ -430,8 +430,8 @@ def link_with_a_profile_is_down(host: HostFacts) -> Outcomes:
                 state_evidence(device),
                 Evidence("state", "administratively down", f"ip link show dev {link.name}"),
             ),
-            why="Nothing passes, and NetworkManager does nothing about it: something else has set it "
-            "down, or it could not be brought up.",
+            why="Nothing passes, and NetworkManager does nothing about it: something else has set "
+            "it down, or it could not be brought up.",
             fixes=(_bring_up_fix(host, link, profile, is_active=is_active),),
         )
 

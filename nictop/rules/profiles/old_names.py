@@ -172,8 +172,8 @@ def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding
             _names(link),
             address_evidence(link),
         ),
-        why="The name in the stanza is only an altname now, by which not every program finds a NIC, "
-        "and this one has no address.",
+        why="The name in the stanza is only an altname now, by which not every program finds a "
+        "NIC, and this one has no address.",
         fixes=(_rewrite(entry, old, link), *_ifup(entry, link)),
     )
 

@@ -21,8 +21,7 @@ from nictop.rules.subjects import link_finding
 
 NOT_LOGGED = "The kernel logs it only with log_martians."
 WHOLE_SUBNET_REASON = (
-    "No host in the subnet can reach this host through this NIC, not even with ARP. "
-    f"{NOT_LOGGED}"
+    f"No host in the subnet can reach this host through this NIC, not even with ARP. {NOT_LOGGED}"
 )
 PARTIAL_REASON = (
     f"These hosts cannot reach this host through this NIC, not even with ARP. {NOT_LOGGED}"

@@ -118,9 +118,9 @@ def configured_address_is_missing(host: HostFacts) -> Outcomes:
     """A NIC is up and has a carrier, its configuration gives it an address, and it has none.
 
     No DHCP server has answered, the configuration was not applied (ifup or netplan apply did not
-    run after it was written, or failed), or somebody removed the address. nictop reads the stanzas of netplan, ifupdown, networkd and
-    ifcfg files with DHCP or a static address. Critical: no other NIC of the host has an address.
-    Else warning.
+    run after it was written, or failed), or somebody removed the address. nictop reads the stanzas
+    of netplan, ifupdown, networkd and ifcfg files with DHCP or a static address. Critical: no other
+    NIC of the host has an address. Else warning.
 
     Not reported: NICs that NetworkManager runs, those that systemd-networkd still configures (other
     rules check both), ports of bridges and bonds, and the first minutes after the boot.

@@ -69,8 +69,8 @@ def router_advertisements_are_ignored(host: HostFacts) -> Outcomes:
         routes = ", ".join(others) or "none"
         severity: Severity = "critical"
         why = (
-            "IPv6 packets to other networks have no way out. Addresses from advertisements go, too, "
-            "when their lifetime ends."
+            "IPv6 packets to other networks have no way out. Addresses from advertisements go, "
+            "too, when their lifetime ends."
         )
         if others:
             severity = "warning"
@@ -110,8 +110,8 @@ def default_route_is_about_to_expire(host: HostFacts) -> Outcomes:
     Routers usually announce themselves three times or more within the lifetime of the route, which
     each advertisement renews. If two in a row are missed, most often the router or its daemon has
     stopped, or multicast does not reach this NIC: snooping without a querier, a VF or port that
-    filters multicast. A reboot or a new link seems to cure it, because the answer to the host's own request
-    comes at once, and the route is gone half an hour later.
+    filters multicast. A reboot or a new link seems to cure it, because the answer to the host's own
+    request comes at once, and the route is gone half an hour later.
 
     nictop reads how long ago an advertisement renewed an address of the link (Linux 5.18), and when
     the route ends: in 10 minutes or less, and the last advertisement is at least twice as long ago.

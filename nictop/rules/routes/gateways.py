@@ -73,10 +73,11 @@ def gateway_does_not_answer(host: HostFacts) -> Outcomes:
     Nothing is sent for this check.
 
     Critical: the default route in use. Warning: the gateway of another route, or nobody asked for
-    it in the last five minutes. Info: the gateway of another IPv6 default route answers, or that of
-    an IPv4 one with the same metric, and the kernel prefers it. If other hosts on the link answer, the address of the
-    gateway is wrong or the router is off; if none does, look for the VLAN, the port group or the
-    cable, too.
+    it in the last five minutes, or the gateway of another IPv4 default route with the same metric
+    answers, which the kernel uses then. Info: of two routers that IPv6 advertisements announced the
+    other one answers, and the kernel prefers it. If other hosts on the link answer,
+    the address of the gateway is wrong or the router is off; if none does, look for the VLAN, the
+    port group or the cable, too.
 
     Not reported: gateways that were never asked for, stale entries, which prove nothing, routes of
     routing daemons, other failed entries, and links without a carrier.
@@ -103,7 +104,7 @@ def _severity(host: HostFacts, gateway: Gateway, entry: Neighbour) -> Severity |
     if not is_recent(entry):
         return "warning"
     if _another_answers(host, gateway):
-        return "info"
+        return "info" if gateway.family == "ipv6" else "warning"
     return "critical" if any(map(is_main, gateway.routes)) else "warning"
 
 
@@ -175,7 +176,7 @@ def _unanswered(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: S
         link,
         f"{name} {_title_end(host, gateway, entry, is_outside=is_outside)}",
         evidence=tuple(evidence),
-        why=f"{_lost(host, gateway, entry, severity)} {_causes(host, gateway, others)}",
+        why=f"{_lost(host, gateway, entry)} {_causes(host, gateway, others)}",
         fixes=(*_fixes(host, gateway), _ask_again(gateway)),
     )
 
@@ -193,10 +194,13 @@ def _title_end(host: HostFacts, gateway: Gateway, entry: Neighbour, *, is_outsid
     return "does not answer"
 
 
-def _lost(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: Severity) -> str:
+def _lost(host: HostFacts, gateway: Gateway, entry: Neighbour) -> str:
     """What does not arrive."""
-    if severity == "info":
-        return "Packets go by the other default route, as long as its gateway answers."
+    if _is_in_use(host, gateway) and is_recent(entry) and _another_answers(host, gateway):
+        return (
+            "Packets go by the other default route as long as its gateway answers; some are lost "
+            "whenever the kernel asks this one again."
+        )
     family = gateway.family.replace("ip", "IP")
     lost = f"{family} packets to networks without another route are lost"
     if not gateway.is_default:

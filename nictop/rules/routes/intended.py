@@ -56,7 +56,8 @@ def default_route_is_missing(host: HostFacts) -> Outcomes:
     """The configuration of a NIC has a gateway, or DHCP gave one, but there is no default route by
     the NIC.
 
-    Somebody or something deleted it, or the kernel refused it when the NIC was configured.
+    Somebody or something deleted it, it went when the link was set down, or the kernel refused it
+    when the NIC was configured.
 
     nictop compares ipv4.gateway and ipv6.gateway of the active NetworkManager profile, the option
     "routers" of its DHCP lease, and the gateways in files of netplan, systemd-networkd and ifupdown

@@ -447,8 +447,8 @@ def watched_hosts_do_not_answer_each_other(hosts: Sequence[HostFacts]) -> Outcom
     nictop compares the neighbour tables of both: state failed, or incomplete for a second or more,
     asked for in the last five minutes, and both links up with a carrier. Critical: each of them
     asked, and neither answered: they are in two networks (VLAN, port group, switch port), or
-    something drops their requests or answers. Warning: one of them has the other one in its table as
-    reachable, so that frames pass, but the answers to the other direction get lost.
+    something drops their requests or answers. Warning: one of them has the other one in its table
+    as reachable, so that frames pass, but the answers to the other direction get lost.
 
     Not reported: a failure that the other host does not confirm (it may have been off), old and
     stale entries, hosts that a better known fault explains, and two networks with the same numbers

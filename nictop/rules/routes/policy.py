@@ -29,8 +29,8 @@ def policy_rule_leads_to_an_empty_table(host: HostFacts) -> Outcomes:
 
     The kernel passes over an empty table and uses the next rule: the packets usually leave by the
     NIC of the main table, with the address of the other one, and firewalls, clouds and rp_filter on
-    the way may drop them. The kernel removes the routes of a table when their NIC goes down, and not
-    every tool adds them again.
+    the way may drop them. The kernel removes the routes of a table when their NIC goes down, and
+    not every tool adds them again.
 
     nictop reads the rules (ip rule) and the routes of all tables. Reported: rules with an address
     of this host as source (from), whose table is empty.

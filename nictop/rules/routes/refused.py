@@ -81,8 +81,8 @@ def route_refuses_what_the_host_needs(host: HostFacts) -> Outcomes:
                 gateway.link,
                 f"gateway {gateway.address} is refused by {refusal_text(answer)}",
                 evidence=(gateway.evidence, refusal_evidence(answer)),
-                why="Packets to the gateway itself get an error. When this NIC is configured again, "
-                "the kernel refuses a route by this gateway, unless it says onlink.",
+                why="Packets to the gateway itself get an error. When this NIC is configured "
+                "again, the kernel refuses a route by this gateway, unless it says onlink.",
                 fixes=refusal_fixes(host, answer),
             )
     yield from _refused_name_servers(host, known)

@@ -88,9 +88,9 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
             ),
             Evidence(question, "no answer", "packet socket"),
         ),
-        why=f"When this entry is removed, {tested.sender.host} does not find {address} by asking, and "
-        f"the path ends until {address} itself asks. A network that drops broadcast or multicast "
-        "frames, and a host that does not answer (arp_ignore, a filter), look so.",
+        why=f"When this entry is removed, {tested.sender.host} does not find {address} by asking, "
+        f"and the path ends until {address} itself asks. A network that drops broadcast or "
+        "multicast frames, and a host that does not answer (arp_ignore, a filter), look so.",
         fixes=(
             Fix(
                 "peer",
@@ -174,8 +174,8 @@ def _other_host(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
         link,
         f"another host answers for {_resolved(tested)} of {tested.receiver.host}",
         evidence=_evidence(tested, owners),
-        why=f"Packets to {tested.receiver.host} reach another host: both have the address, or the "
-        f"other one answers "
+        why=f"Packets to {tested.receiver.host} are sent to another host: both have the address, "
+        f"or the other one answers "
         "for it (proxy ARP).",
         fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
     )
