@@ -98,6 +98,7 @@ WORDS = (
     Words("bond_port_is_down", "a virtual NIC", "what serves it does not run", "has disconnected"),
     Words("rp_filter_drops_an_asymmetric_path", "", "Broadcasts of another", "routes are right"),
     Words("networkd_failed", "", "Applies what netplan has for every NIC"),
+    Words("autonegotiation_is_off", "", "is down for some seconds while it negotiates"),
     Words("two_links_in_one_subnet", "a prohibited", "cannot be answered", "through the other"),
     Words("two_links_in_one_subnet", "both in", "answered through the other"),
     Words("two_links_in_one_subnet", "both in", "to networks of other links of this host"),

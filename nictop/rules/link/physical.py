@@ -51,6 +51,7 @@ LOSSLESS_NOTE = (
     "The slower end drops packets then. Leave it on where RoCE (RDMA over Ethernet) uses it to "
     "lose no frame."
 )
+NEGOTIATES_NOTE = "The link is down for some seconds while it negotiates again."
 SWITCH_NEGOTIATES_FIX = Fix("switch", "Enable autonegotiation on the switch port", ())
 
 
@@ -107,7 +108,7 @@ def _full_duplex(host: HostFacts, link: Link, settings: LinkSettings) -> tuple[F
     tun)."""
     if not settings.supported:
         return ethtool_fixes(host, link, ["-s", "speed", str(settings.speed), "duplex", "full"])
-    negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
+    negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"], note=NEGOTIATES_NOTE)
     return (*negotiated, SWITCH_NEGOTIATES_FIX)
 
 
@@ -137,7 +138,7 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
         fixes = _cable_fixes(link)
         if settings.advertised and advertised < common:
             why = "This host advertises less than it supports."
-            fixes = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
+            fixes = ethtool_fixes(host, link, ["-s", "autoneg", "on"], note=NEGOTIATES_NOTE)
         now, possible = units.link_speed(speed), units.link_speed(common)
         offered = units.link_speed(advertised) if advertised else "none"
         source = f"ethtool {link.name}"
@@ -206,7 +207,10 @@ def autonegotiation_is_off(host: HostFacts) -> Outcomes:
             ),
             why="The NIC supports gigabit. If only one end has a fixed speed, the other end falls "
             "back to half duplex.",
-            fixes=(*ethtool_fixes(host, link, ["-s", "autoneg", "on"]), SWITCH_NEGOTIATES_FIX),
+            fixes=(
+                *ethtool_fixes(host, link, ["-s", "autoneg", "on"], note=NEGOTIATES_NOTE),
+                SWITCH_NEGOTIATES_FIX,
+            ),
         )
 
 
