@@ -235,7 +235,7 @@ def test_a_port_of_the_switch_that_does_not_pass_it_is_expected() -> None:
         one for one in job(host, "ens4", 9000).warnings if one.startswith("expected finding: ")
     ]
     assert found == [
-        "expected finding: ens4: MTU 9000, but the switch port passes frames of 1522 bytes at most"
+        "expected finding: ens4: MTU 9000, but the switch port announces frames of 1522 bytes at most"
     ]
 
 

@@ -32,6 +32,7 @@ from nictop.rules.fixes.bonds import active_backup_fix, option_fixes, set_option
 from nictop.rules.fixes.commands import command, joined
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.routes.rewriting import addresses_again, lost_routes
 from nictop.rules.subjects import link_finding
 
 MAX_PORTS = 4
@@ -86,10 +87,10 @@ def lacp_has_no_partner(host: HostFacts) -> Outcomes:
     answers.
 
     A port without a partner receives no LACPDUs, and uses default values (state defaulted). Without
-    any partner the bond still reports a carrier, but uses only one port, and the switch may use
-    another one. Causes: the switch ports are not in an LACP port channel, are in a static one, or
-    the cable leads to another device; the driver does not report speed and duplex, without which
-    LACP is off.
+    any partner the bond still reports a carrier, unless min_links forbids it, but uses only one
+    port, and the switch may use another one. Causes: the switch ports are not in an LACP port
+    channel, are in a static one, or the cable leads to another device; a bridge in between drops
+    LACPDUs; the driver does not report speed and full duplex, without which LACP is off.
 
     Not reported: ports without a link, and the first seconds after a port comes up.
 
@@ -112,13 +113,21 @@ def _port_without_partner(host: HostFacts, bond: Link, port: Link) -> Finding:
         port,
         f"no LACP partner on this port; {bond.name} does not use it",
         evidence=(_state_evidence(port), *speed_evidence(without_duplex([port]))),
-        why=f"{bond.name} has a partner on its other ports. This cable leads to another "
-        "device, or its switch port is not in the port channel.",
+        why=f"{bond.name} has a partner on its other ports. {_why_alone(port)}",
         fixes=(
             *speed_fixes(host, [port]),
             *forward_lacp_fix(host, [port]),
             _switch_fix([port]),
         ),
+    )
+
+
+def _why_alone(port: Link) -> str:
+    if without_duplex([port]):
+        return "Without known full duplex the kernel does not use LACP on this port."
+    return (
+        "Possible: it leads to another device, its switch port is not in the port channel, or what "
+        "is in between drops LACPDUs."
     )
 
 
@@ -136,10 +145,10 @@ def _no_partner(host: HostFacts, link: Link, bond: Bond, ports: Sequence[Link]) 
     fixes = [*speed_fixes(host, ports)]
     if bond.lacp_active is False:
         evidence.append(Evidence("lacp_active", "off", f"ip -d link show dev {link.name}"))
-        fixes.append(_send_lacpdus(link))
+        fixes.append(_send_lacpdus(host, link))
     why = (
-        "The bond has the carrier and the capacity of one port. The switch does not know "
-        "that the ports belong together, and may send to a port that the bond does not use."
+        "The bond has the carrier and the capacity of one port, and the switch may send to a port "
+        "that the bond does not use."
     )
     if link.carrier is False:
         why = "Nothing is sent or received through the bond: each port is an aggregator of its own."
@@ -163,17 +172,19 @@ def _state_evidence(port: Link) -> Evidence:
     return Evidence(f"{port.name} actor state", state_text(port_of(port).actor_state), ACTOR_STATE)
 
 
-def _send_lacpdus(link: Link) -> Fix:
+def _send_lacpdus(host: HostFacts, link: Link) -> Fix:
     down = command("ip", "link", "set", "dev", link.name, "down")
     up = command("ip", "link", "set", "dev", link.name, "up")
+    routes = lost_routes(host, link, ("ipv4", "ipv6"))
+    again = (*addresses_again(link), *routes.commands)
+    note = "If both ends are passive, LACP does not start. The bond is interrupted."
     return Fix(
         "here",
         "Send LACPDUs",
-        (down, set_option(link, "lacp_active", "on"), up),
+        (down, set_option(link, "lacp_active", "on"), up, *again),
         persistent=False,
-        undo=(down, set_option(link, "lacp_active", "off"), up),
-        note="If both ends are passive, LACP does not start. The bond loses its routes while it "
-        "is down.",
+        undo=(down, set_option(link, "lacp_active", "off"), up, *again),
+        note=f"{note} {routes.note}".rstrip(),
     )
 
 
@@ -319,15 +330,15 @@ def _aggregation_cause(
             (ONE_SYSTEM_FIX, active_backup_fix(host, link, bond, host.ports_of(link))),
         )
     settings = [port.ethtool.settings for port in ports]
-    if len({known.speed for known in settings if known is not None}) > 1:
+    if len({known.speed for known in settings if known is not None and known.speed}) > 1:
         note = f"Check {_names(ports)}."
         return (
             "The ports have different speeds. LACP aggregates only ports of the same speed.",
             (Fix("switch", "Use the same speed on all ports", (), note=note),),
         )
     return (
-        "The keys or the partners differ: the ports lead to two switches, or to two port channels "
-        "of one switch.",
+        "The keys or the partners differ: most often the ports lead to two switches, or to two "
+        "port channels of one switch.",
         (_switch_fix(ports),),
     )
 
@@ -442,6 +453,9 @@ def bond_has_fewer_ports_than_min_links(host: HostFacts) -> Outcomes:
         if number >= bond.min_links:
             continue
         needed = str(bond.min_links)
+        fixes: tuple[Fix, ...] = ()
+        if number:  # without any aggregated port no min_links gives a carrier
+            fixes = option_fixes(host, link, "min_links", str(number), old=needed)
         yield link_finding(
             "critical",
             host,
@@ -455,5 +469,5 @@ def bond_has_fewer_ports_than_min_links(host: HostFacts) -> Outcomes:
                 Evidence("ports with a link", _names(ports), "IFLA_BOND_SLAVE_MII_STATUS"),
             ),
             why="Nothing is sent or received through the bond, although ports have a link.",
-            fixes=option_fixes(host, link, "min_links", str(max(1, number)), old=needed),
+            fixes=fixes,
         )

@@ -23,8 +23,8 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import is_up, link_finding
 
 SPEED_MODES = (LACP_MODE, "balance-tlb", "balance-alb")
-SPEED_AND_DUPLEX = ("-s", "speed", "10000", "duplex", "full")
-"""Of a virtual port: any values do, but all ports must have the same."""
+USUAL_SPEED = 10_000
+"""Mb/s of virtual ports: any value does, but all ports must have the same."""
 MAX_PORTS = 4
 """In the evidence."""
 
@@ -76,24 +76,37 @@ def speed_fixes(host: HostFacts, ports: Sequence[Link]) -> list[Fix]:
             unknown.append(port)
     if not unknown:
         return []
+    speed = _speed_of_others(host, unknown[0]) or USUAL_SPEED
+    values = ("speed", str(speed), "duplex", "full")
     fixes = [
         Fix(
             "here",
             "Set speed and duplex, which the mode of the bond needs",
-            tuple(command("ethtool", "-s", port.name, *SPEED_AND_DUPLEX[1:]) for port in unknown),
+            tuple(command("ethtool", "-s", port.name, *values) for port in unknown),
             persistent=False,
             note="The driver reports neither. The value does not limit the rate, but must be the "
             "same on all ports.",
         ),
-        *(ethtool_fixes(host, port, SPEED_AND_DUPLEX)[1] for port in unknown),
+        *(ethtool_fixes(host, port, ("-s", *values))[1] for port in unknown),
     ]
     if has_linux_hypervisor(host.inventory.platform):
         note = (
-            "QEMU: -device virtio-net-pci,…,speed=10000,duplex=full. Takes effect at the next "
+            f"QEMU: -device virtio-net-pci,…,speed={speed},duplex=full. Takes effect at the next "
             "start of the guest."
         )
         fixes.append(Fix("hypervisor", "Or let the virtual NIC report them", (), True, note=note))
     return fixes
+
+
+def _speed_of_others(host: HostFacts, port: Link) -> int:
+    """Mb/s that other ports of its bond have; 0: not known, or not the same."""
+    bond = host.master_of(port)
+    speeds = set()
+    for other in host.ports_of(bond) if bond is not None else ():
+        settings = other.ethtool.settings
+        if settings is not None and settings.speed:
+            speeds.add(settings.speed)
+    return speeds.pop() if len(speeds) == 1 else 0
 
 
 def forward_lacp_fix(host: HostFacts, ports: Sequence[Link]) -> tuple[Fix, ...]:
@@ -169,7 +182,7 @@ def _unknown_speed(host: HostFacts, link: Link, ports: Sequence[Link]) -> Findin
     lacp_effect = ""
     lacp_fixes: tuple[Fix, ...] = ()
     if link.bond.mode == LACP_MODE:
-        lacp_effect = ", so no LACPDU is sent, whatever the switch does"
+        lacp_effect = ", so that these send no LACPDU, whatever the switch does"
         lacp_fixes = forward_lacp_fix(host, ports)
     evidence = [Evidence("mode", link.bond.mode, f"ip -d link show dev {link.name}")]
     for port in ports:
@@ -210,8 +223,7 @@ def _names(ports: Sequence[Link]) -> str:
     ),
 )
 def bond_port_is_down(host: HostFacts) -> Outcomes:
-    """A port of a bond or team has no link: the others carry everything, and if one more fails
-    nothing is left.
+    """A port of a bond or team has no link: the others carry everything, if there are any.
 
     nictop reads the carrier of each port, and the MII status of those that the bond checks with
     ARP. Critical: no port of the bond has a link. Warning: one other has. Info: two or more others
@@ -284,14 +296,25 @@ def _arp_evidence(bond: Bond | None, why: str) -> tuple[Evidence, ...]:
 
 def _reason(host: HostFacts, link: Link, port: Link, why: str, *, has_more: bool) -> str:
     causes = {
-        ADMIN: "Someone has set the port down.",
-        ARP: "The port has a carrier, but no host of arp_ip_target answers through it.",
+        ADMIN: "Someone or something has set the port down.",
+        ARP: "The port has a carrier, but the ARP monitor of the bond (arp_ip_target) finds no "
+        "answers through it.",
         CARRIER: CAUSES[nic_kind(host, port)].down,
     }
     loss = f"nothing passes {link.name}"
     if has_more:
-        loss = f"{link.name} has less capacity, and survives fewer failures"
+        loss = f"{link.name} survives fewer failures"
+        if _adds_capacity(link):
+            loss = f"{link.name} has less capacity, and survives fewer failures"
     return f"{causes[why]} Until it is back, {loss}."
+
+
+def _adds_capacity(link: Link) -> bool:
+    """Its ports carry different packets, as far as its mode is known."""
+    mode = link.bond.mode if link.bond is not None else None
+    if link.team is not None:
+        mode = link.team.mode
+    return mode not in (None, "active-backup", "activebackup", "broadcast")
 
 
 def _link_fixes(host: HostFacts, link: Link, port: Link, why: str) -> Iterator[Fix]:

@@ -129,8 +129,8 @@ def bond_does_not_check_its_ports(host: HostFacts) -> Outcomes:
     """A bond has no link monitor (miimon and arp_interval are 0): it keeps using a port that has
     lost its link.
 
-    ``ip link add … type bond`` and the kernel module leave the monitor off by default;
-    NetworkManager, ifupdown2 and netplan set it. Mode 802.3ad cannot run without it.
+    ``ip link add … type bond`` may leave the monitor off, and so do netplan, networkd and ifupdown
+    where their files do not set it; NetworkManager sets it. Mode 802.3ad cannot run without it.
 
     Source: kernel Documentation/networking/bonding.rst miimon.
     """
@@ -193,7 +193,8 @@ def hash_policy_uses_one_port(host: HostFacts) -> Outcomes:
                 *_sent_evidence(host, sent),
                 Evidence("xmit_hash_policy", bond.hash_policy, f"ip -d link show dev {link.name}"),
             ),
-            why="The other ports are idle, and the bond is no faster than one port.",
+            why="The other ports send almost nothing: what the bond sends is no faster than one "
+            "port. Another policy spreads several connections, not a single one.",
             fixes=option_fixes(host, link, "xmit_hash_policy", better, old=bond.hash_policy),
         )
 
@@ -242,7 +243,7 @@ def bond_of_virtual_functions_of_one_port(host: HostFacts) -> Outcomes:
 
     If that port, its cable or its switch fails, both VFs fail; the bond adds no capacity either.
     Use VFs of two physical functions. In a guest the physical function is not visible: check it on
-    the host.
+    the host. Not reported: functions with several ports (mlx4), of which each VF may have another.
 
     Sources: kernel Documentation/networking/bonding.rst; physfn in /sys/bus/pci/devices.
     """
@@ -253,7 +254,13 @@ def bond_of_virtual_functions_of_one_port(host: HostFacts) -> Outcomes:
             if len(ports) < 2:
                 continue
             names = ", ".join(port.name for port in ports)
-            carriers = host.links_of_function.get(physical, ())
+            carriers = [
+                carrier
+                for carrier in host.links_of_function.get(physical, ())
+                if "vf" not in (carrier.physical_port or "")  # of a representor: pf0vf3
+            ]
+            if len(carriers) > 1:
+                continue
             port_names = ", ".join(carrier.name for carrier in carriers) or physical
             yield link_finding(
                 "warning",

@@ -252,6 +252,8 @@ def _pvid_finding(severity: Severity, end: BridgeEnd, other: BridgeEnd) -> Findi
     is_one_host = end.host is other.host
     place = other.port.name if is_one_host else f"{other.port.name} on {other.host.name}"
     why = "Frames without a tag leave one VLAN and arrive in the other."
+    if severity == "info":
+        why += " If both are one network, only the numbers differ."
     if own is None or theirs is None:
         why = "Frames without a tag are dropped at the end without a PVID."
     there = _set_pvid(other, own, "here" if is_one_host else "peer")

@@ -66,9 +66,8 @@ FIREWALLD_FIX = Fix(
     (),
     persistent=True,
     note="firewalld may own its table, which nft cannot change then. Put the bridge into a zone "
-    "with forwarding "
-    "(firewall-cmd --permanent --zone=ZONE --add-interface=BRIDGE --add-forward), or add a policy "
-    "between the zones.",
+    "with forwarding (firewall-cmd --permanent --zone=ZONE --add-forward, the same with "
+    "--add-interface=BRIDGE, then --reload), or add a policy between the zones.",
 )
 CHAIN_NOTE = (
     "Add the rule also where the chain is created: /etc/nftables.conf, /etc/iptables, a firewall."
@@ -77,9 +76,9 @@ DOCKER_FIX = Fix(
     "here",
     "Let Docker create its rules again",
     (command("systemctl", "restart", "docker"),),
-    note="Containers stop meanwhile, unless live-restore is on. Its rules were removed, by "
-    "iptables -F or when another "
-    "firewall started; with iptables=false in daemon.json it creates none.",
+    note="Containers stop meanwhile, unless live-restore is on. Its rules are missing, most often "
+    "after iptables -F or the start of another firewall; with iptables=false in daemon.json it "
+    "creates none.",
 )
 DOCKER_NOTE = "Docker's isolation of containers on one bridge (icc=false) ends with it."
 
@@ -187,12 +186,16 @@ def _what_is_refused(found: BridgeFilter, others: Sequence[BridgeFilter]) -> str
 
 
 def _effect(found: BridgeFilter) -> str:
+    place, who = "Between its ports", "guests reach neither each other nor the network by it"
+    if _is_meant(found) and len(found.ports) == 1:
+        place = f"Between {found.ports[0].name} and the other ports"
+        who = "its guest reaches neither them nor the network"
     if "arp" in found.refusals:
-        return "Guests send and receive nothing by the bridge."
-    missing = f"{_family_names(found)} by the bridge"
+        return f"{place} nothing passes: {who}."
+    missing = f"new connection of {_family_names(found)}"
     if found.passes:
-        missing += f" but {' and '.join(family.upper() for family in found.passes)}"
-    return f"Guests send and receive no {missing}. ARP and the link of the guest look right."
+        missing += f" except {' and '.join(family.upper() for family in found.passes)}"
+    return f"{place} no {missing} passes: {who}. ARP and the link of the guest look right."
 
 
 def _is_meant(found: BridgeFilter) -> bool:

@@ -176,7 +176,7 @@ def guest_tap_is_down(host: HostFacts) -> Outcomes:
     """The tap of a guest that runs is administratively down: the guest has no network.
 
     nictop joins the NIC of the guest with its tap (open descriptors and command line of QEMU) and
-    reads the tap's flags. The guest itself sees a NIC with a carrier.
+    reads the tap's flags. The carrier of the NIC in the guest does not follow them.
 
     Not reported: taps that no running guest has, and macvtaps, which libvirt brings up when the
     CPUs of the guest start: one of a paused guest is down.
@@ -197,7 +197,7 @@ def guest_tap_is_down(host: HostFacts) -> Outcomes:
                 Evidence("state", "administratively down", f"ip link show dev {tap.link.name}"),
                 Evidence("guest", f"{tap.text} {tap.nic.name}".rstrip(), tap.guest.source),
             ),
-            why="Nothing passes in either direction, while the NIC in the guest has a carrier.",
+            why="Nothing passes in either direction, and the NIC in the guest does not show it.",
             fixes=(Fix("here", "Bring it up", (up,), False, (down,)),),
         )
 

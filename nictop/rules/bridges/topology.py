@@ -34,10 +34,12 @@ def bridge_port_does_not_forward(host: HostFacts) -> Outcomes:
     the same network. That is correct for one of two redundant uplinks, and reported as info; on the
     only uplink, or on the port of a guest it is critical. Any such state with STP off, or
     disabled by BPDU guard: critical, the state stays until it is changed. listening, learning with
-    STP: info, the port forwards after twice the forward delay (30 s by default).
+    STP: info, a new port forwards after twice the forward delay of the root bridge (30 s by
+    default), one with root guard when no better bridge announces itself there.
 
-    Sources: IEEE 802.1D; bridge(8) "state", "guard"; kernel Documentation/networking/bridge.rst,
-    net/bridge/br_stp.c: br_make_forwarding.
+    Sources: IEEE 802.1D; bridge(8) "state", "guard", "root_block"; kernel
+    Documentation/networking/bridge.rst, net/bridge/br_stp.c: br_make_forwarding,
+    br_root_port_block, __br_set_forward_delay.
     """
     for port in host.links:
         state = port.bridge_port
@@ -62,10 +64,11 @@ def _state_finding(
             "info",
             host,
             port,
-            f"STP state {state.state} on {bridge.name}: no traffic for up to 30 s",
+            f"STP state {state.state} on {bridge.name}: no traffic until it forwards",
             evidence=tuple(evidence),
-            why="With STP a new port waits twice the forward delay. DHCP requests of a guest are "
-            "lost meanwhile.",
+            why="With STP a new port waits twice the forward delay of the root bridge, 30 s by "
+            "default; one with root guard waits as long as a better bridge announces itself there. "
+            "DHCP requests of a guest are lost meanwhile.",
             fixes=(_shorter_delay(bridge),),
         )
     elif has_stp and state.state != "disabled":
@@ -175,8 +178,8 @@ def _shorter_delay(bridge: Link) -> Fix:
         str(DEFAULT_FORWARD_DELAY),
     )
     note = (
-        "The shortest delay with STP. All bridges of the network should have the same; undo: "
-        "the default, 15 s."
+        "Has an effect only if this is the root bridge. Such a short delay is for bridges without "
+        "redundant ways: a loop may last until STP has found it. Undo: the default, 15 s."
     )
     return Fix("here", "Shorten the forward delay to 2 s", (change,), False, (undo,), note)
 

@@ -200,7 +200,7 @@ def _missing_finding(
     users = _distinct(missing.values())
     wording = _wording(list(missing), users)
     ends_here = any(len(ports) == 1 for ports in missing.values())
-    why = "Frames of the VLAN do not leave this host."
+    why = f"Frames of the VLAN do not leave this host by {bridge.name}."
     if not ends_here:
         why += " That is correct for a network that is internal to the host."
     return link_finding(

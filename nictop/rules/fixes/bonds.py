@@ -23,7 +23,7 @@ from nictop.rules.fixes.persistence import (
     stanza_fix,
 )
 from nictop.rules.host import HostFacts
-from nictop.rules.routes.rewriting import lost_routes
+from nictop.rules.routes.rewriting import addresses_again, lost_routes
 
 NETPLAN_NAMES = {
     "xmit_hash_policy": "transmit-hash-policy",
@@ -106,12 +106,13 @@ def active_backup_fix(host: HostFacts, link: Link, bond: Bond, ports: Sequence[L
     old = [word for pair in options for word in pair]
     wanted = ["mode", "active-backup", "miimon", str(DEFAULT_MIIMON)]
     routes = lost_routes(host, link, ("ipv4", "ipv6"))
+    again = (*addresses_again(link), *routes.commands)
     return Fix(
         "here",
         ACTIVE_BACKUP_TITLE,
-        (*_with_options(link, ports, wanted), *routes.commands),
+        (*_with_options(link, ports, wanted), *again),
         persistent=False,
-        undo=(*_with_options(link, ports, old), *routes.commands),
+        undo=(*_with_options(link, ports, old), *again),
         note=f"{BOND_MODE_NOTE} {routes.note}".rstrip(),
     )
 
@@ -147,7 +148,7 @@ def _mode_options(bond: Bond) -> list[tuple[str, str]]:
 
 def _with_options(link: Link, ports: Sequence[Link], options: Sequence[str]) -> Iterator[Command]:
     """Options that can only be set while the bond is down and has no ports; ports that leave a bond
-    are set down, and a link that is set down loses its routes."""
+    are set down, and a link that is set down loses its routes and IPv6 addresses."""
     change = ("ip", "link", "set", "dev")
     for port in ports:
         yield command(*change, port.name, "nomaster")

@@ -55,7 +55,7 @@ def bring_up(host: HostFacts, profile: Profile) -> Command:
     return command("nmcli", "con", "up", *profile_arguments(host, profile))
 
 
-ACTIVATION_FOLLOWS = "NetworkManager then activates the profile."
+ACTIVATION_FOLLOWS = "With a carrier, NetworkManager then activates the profile."
 
 
 def set_link_up(link: Link, title: str = "Bring it up", note: str = ACTIVATION_FOLLOWS) -> Fix:

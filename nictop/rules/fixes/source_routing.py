@@ -41,6 +41,11 @@ STATIC_ADDRESS_NOTE = (
     "The rules contain the address, so it must not change (static, or reserved in DHCP)."
 )
 
+OTHER_NETWORKS_NOTE = (
+    "What is sent from it to networks of other links of this host (containers, VPN) goes to the "
+    "gateway, too: add routes to these networks to the table if that is needed."
+)
+
 
 @dataclass(frozen=True)
 class NicTable:
@@ -79,6 +84,12 @@ def source_routing_fixes(
     return _now(link, table, arp[:1]), _persistent(host, link, table, arp[1:])
 
 
+def _note(table: NicTable) -> str:
+    if any(route.gateway for route in table.routes):
+        return f"{STATIC_ADDRESS_NOTE} {OTHER_NETWORKS_NOTE}"
+    return STATIC_ADDRESS_NOTE
+
+
 def _arp_fixes(host: HostFacts, addresses: Iterable[Address]) -> tuple[Fix, ...]:
     """Only the NIC that has an address answers for it, now and persistently; (): it is so already,
     or there is no IPv4 address."""
@@ -106,13 +117,13 @@ def _in_the_profile(
     remove = modify(host, profile, *_profile_settings("-", table))
     commands = (add, _reapply(link), *_commands(arp))
     undo = (remove, _reapply(link), *_undo(arp))
-    return Fix("here", SOURCE_ROUTING_TITLE, commands, True, undo, STATIC_ADDRESS_NOTE)
+    return Fix("here", SOURCE_ROUTING_TITLE, commands, True, undo, _note(table))
 
 
 def _now(link: Link, table: NicTable, arp: tuple[Fix, ...]) -> Fix:
     commands = (*_ip_lines(link, table), *_commands(arp))
     undo = (*_ip_undo(link, table), *_undo(arp))
-    return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, STATIC_ADDRESS_NOTE)
+    return Fix("here", SOURCE_ROUTING_TITLE, commands, False, undo, _note(table))
 
 
 def free_table(host: HostFacts, link: Link) -> int:
@@ -241,7 +252,7 @@ def _in_a_drop_in(link: Link, table: NicTable, folder: str, arp: tuple[Fix, ...]
         (command("mkdir", "-p", folder), written, *again, *_commands(arp)),
         True,
         (command("rm", file), *again, *_undo(arp)),
-        STATIC_ADDRESS_NOTE,
+        _note(table),
     )
 
 

@@ -34,7 +34,13 @@ from nictop.rules.kernel_messages import (
 from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import address_text, is_up, link_finding, used_links
+from nictop.rules.subjects import (
+    address_options,
+    address_text,
+    is_up,
+    link_finding,
+    used_links,
+)
 
 MIN_LOSSES_PER_HOUR = 3
 """Of the carrier, in the last hour: reconfiguration (ethtool -L, another MTU) takes one or two."""
@@ -332,15 +338,14 @@ def _failed_address_evidence(address: Address) -> Evidence:
 
 def _add_again_fix(link: Link, address: Address) -> Fix:
     text = address_text(address)
-    return Fix(
-        "here",
-        "Add the address again after solving the conflict",
-        (
-            command("ip", "addr", "del", text, "dev", link.name),
-            command("ip", "addr", "add", text, "dev", link.name),
-        ),
-        persistent=False,
-    )
+    title = "Add the address again after solving the conflict"
+    drop = command("ip", "addr", "del", text, "dev", link.name)
+    if "permanent" not in address.flags:  # added by hand, it would have no lifetime
+        note = "The next router advertisement, or a new lease, sets it again."
+        return Fix("here", title, (drop,), persistent=False, note=note)
+    options = address_options(address, address.prefix_length)
+    add = command("ip", "addr", "add", text, "dev", link.name, *options)
+    return Fix("here", title, (drop, add), persistent=False)
 
 
 @host_rule(

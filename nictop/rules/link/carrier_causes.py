@@ -53,7 +53,8 @@ class Causes(NamedTuple):
 
 CAUSES: dict[Kind, Causes] = {
     "port": Causes(
-        down="No cable is connected, or the remote port is down.",
+        down="No cable is connected, the remote port is down, or the two ends do not agree (speed, "
+        "FEC, transceiver).",
         flaps="Packets in flight are lost each time, and the switch may block the port for 30 s "
         "(spanning tree).",
     ),
@@ -65,7 +66,8 @@ CAUSES: dict[Kind, Causes] = {
         "link state of the VF is changed.",
     ),
     "virtual NIC": Causes(
-        down="The hypervisor has disconnected the virtual NIC.",
+        down="The hypervisor reports no link: the virtual NIC is disconnected there, or what "
+        "serves it does not run.",
         flaps="Packets in flight are lost each time. The hypervisor sets the link of a virtual "
         "NIC: something "
         "disconnects it there.",

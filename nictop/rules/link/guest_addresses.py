@@ -42,8 +42,8 @@ def guests_share_a_mac_address(host: HostFacts) -> Outcomes:
 
     nictop compares the addresses of NICs of all virtual machines and containers: on command lines,
     in network namespaces, and in configurations. Two guests that run: warning; if one of them is
-    stopped: info, it is so as soon as that one starts. Usual cause: a cloned guest, whose address
-    was not changed.
+    stopped: info, it is so as soon as that one starts. In two separate networks it does no harm.
+    Usual cause: a cloned guest, whose address was not changed.
 
     Not reported: two NICs of one guest (failover), ipvlan, addresses of virtual routers (VRRP), and
     the same guest under two names (its configuration was copied, and has the same UUID).
@@ -89,8 +89,8 @@ def _finding(host: HostFacts, address: str, uses: Sequence[GuestAddressUse]) -> 
         for use in uses[:MAX_NAMED]
     )
     why = (
-        "A bridge or switch sends packets for that address to the guest that sent last: both lose "
-        "packets."
+        "If they run in one network, its bridge or switch sends packets for that address to the "
+        "guest that sent last: each of them loses packets."
     )
     links = [host.link_at(use.nic.link) for use in uses if use.nic.link is not None]
     link = next(filter(None, links), None)

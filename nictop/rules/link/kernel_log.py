@@ -5,6 +5,8 @@ Uses the lines that the probe read from /dev/kmsg; without them the rules are sk
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from nictop.model.kernel_log import Logged, since
 from nictop.model.snapshot import is_other_namespace
 from nictop.probe.kernel.patterns import pattern
@@ -32,6 +34,7 @@ OWN_ADDRESS = pattern(
 """net/bridge/br_fdb.c, br_fdb_update; the address since 4.18."""
 NEIGHBOUR_TABLES = {"ipv4": "/proc/net/stat/arp_cache", "ipv6": "/proc/net/stat/ndisc_cache"}
 
+MIN_TABLE_SIZE = 8192
 FULL_TABLE_SHARE = 0.75
 """Share of a table's entries below which it no longer counts as full."""
 
@@ -110,7 +113,8 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
     if not still_full:
         return
     messages = Messages(tuple(still_full), overflows.inventory)
-    family = _families(messages.newest.text)[0]
+    families = _families(messages.newest.text)
+    family = next((one for one in families if not is_no_longer_full(host, one)), families[0])
     number = joined(
         "|", command("ip", "-6" if family == "ipv6" else "-4", "neigh"), command("wc", "-l")
     )
@@ -132,10 +136,17 @@ def neighbour_table_overflows(host: HostFacts) -> Outcomes:
                 "Show the table usage",
                 (number, command("sysctl", f"net.{family}.neigh.default.gc_thresh3")),
             ),
-            *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", 4096),
-            *sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", 8192),
+            *_larger_table(host, family),
         ),
     )
+
+
+def _larger_table(host: HostFacts, family: str) -> Iterator[Fix]:
+    """At least twice what it is."""
+    _, most = host.inventory.settings.tables.get(family, (0, 0))
+    size = max(MIN_TABLE_SIZE, 2 * most)
+    yield from sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh2", size // 2)
+    yield from sysctl_fixes(host, f"net.{family}.neigh.default.gc_thresh3", size, old=most or None)
 
 
 def _families(text: str) -> tuple[str, ...]:

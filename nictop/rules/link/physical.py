@@ -13,7 +13,7 @@ from nictop.model.text import units
 from nictop.model.text.words import on_off
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import LINK_COUNTERS, Link, LinkSettings
-from nictop.rules.finding import Evidence, Fix
+from nictop.rules.finding import Evidence, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ethtool_fixes
 from nictop.rules.host import (
@@ -34,6 +34,7 @@ from nictop.rules.subjects import (
 
 MODE = pattern(r"(\d{2,7})base[\w-]{0,32}/(Full|Half)")
 """``10000baseSR/Full``"""
+FEW_FRAMES_NOTE = "If far fewer are captured than dropped, the driver drops something else."
 CRC, FRAME = LINK_COUNTERS.index("rx_crc_errors"), LINK_COUNTERS.index("rx_frame_errors")
 ERRORS = LINK_COUNTERS.index("rx_errors")
 MISSED, FIFO = LINK_COUNTERS.index("rx_missed_errors"), LINK_COUNTERS.index("rx_fifo_errors")
@@ -46,7 +47,12 @@ MIN_UNKNOWN_PROTOCOL_SHARE = 0.02
 MIN_PAUSE_FRAMES_PER_SECOND = 10
 PARAVIRTUAL_DRIVERS = ("vmxnet3", "virtio_net")
 """What they count as dropped has other causes."""
-LOSSLESS_NOTE = "Leave it on where RoCE (RDMA over Ethernet) uses it to lose no frame."
+LOSSLESS_NOTE = (
+    "The slower end drops packets then. Leave it on where RoCE (RDMA over Ethernet) uses it to "
+    "lose no frame."
+)
+NEGOTIATES_NOTE = "The link is down for some seconds while it negotiates again."
+SWITCH_NEGOTIATES_FIX = Fix("switch", "Enable autonegotiation on the switch port", ())
 
 
 @host_rule("warning", uses=("ethtool.settings",))
@@ -55,7 +61,7 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
 
     nictop reads duplex from ethtool for links with a carrier and a known speed. Usual cause:
     autonegotiation is off at one end only. The other end must then assume half duplex (IEEE 802.3,
-    clause 28), which is a duplex mismatch.
+    clause 28), which is a duplex mismatch. Info: a virtual NIC, which only reports what is set.
 
     Source: kernel ethtool-netlink.rst.
     """
@@ -67,14 +73,21 @@ def duplex_is_half(host: HostFacts) -> Outcomes:
         evidence = [Evidence("duplex", at_speed, source)]
         if settings.autonegotiation is not None:
             evidence.append(Evidence("autonegotiation", on_off(settings.autonegotiation), source))
+        severity: Severity = "warning"
+        why = (
+            "It sends or receives, not both. If the other end uses full duplex, late collisions "
+            "and damaged frames reduce the throughput far below the link speed, mostly under load."
+        )
+        if not settings.supported:
+            severity = "info"
+            why = "This NIC only reports what is set: a bond does not use LACP on it."
         yield link_finding(
-            "warning",
+            severity,
             host,
             link,
             "half duplex",
             evidence=tuple(evidence),
-            why="Late collisions and damaged frames reduce the throughput far below the link "
-            "speed, mostly under load.",
+            why=why,
             fixes=_full_duplex(host, link, settings),
         )
 
@@ -95,8 +108,8 @@ def _full_duplex(host: HostFacts, link: Link, settings: LinkSettings) -> tuple[F
     tun)."""
     if not settings.supported:
         return ethtool_fixes(host, link, ["-s", "speed", str(settings.speed), "duplex", "full"])
-    negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
-    return (*negotiated, Fix("switch", "Enable autonegotiation on the switch port", ()))
+    negotiated = ethtool_fixes(host, link, ["-s", "autoneg", "on"], note=NEGOTIATES_NOTE)
+    return (*negotiated, SWITCH_NEGOTIATES_FIX)
 
 
 @host_rule(
@@ -125,7 +138,7 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
         fixes = _cable_fixes(link)
         if settings.advertised and advertised < common:
             why = "This host advertises less than it supports."
-            fixes = ethtool_fixes(host, link, ["-s", "autoneg", "on"])
+            fixes = ethtool_fixes(host, link, ["-s", "autoneg", "on"], note=NEGOTIATES_NOTE)
         now, possible = units.link_speed(speed), units.link_speed(common)
         offered = units.link_speed(advertised) if advertised else "none"
         source = f"ethtool {link.name}"
@@ -194,7 +207,10 @@ def autonegotiation_is_off(host: HostFacts) -> Outcomes:
             ),
             why="The NIC supports gigabit. If only one end has a fixed speed, the other end falls "
             "back to half duplex.",
-            fixes=ethtool_fixes(host, link, ["-s", "autoneg", "on"]),
+            fixes=(
+                *ethtool_fixes(host, link, ["-s", "autoneg", "on"], note=NEGOTIATES_NOTE),
+                SWITCH_NEGOTIATES_FIX,
+            ),
         )
 
 
@@ -262,8 +278,9 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
     """Many received frames are counted as dropped, although no ring and no queue overflowed.
 
     nictop reads rx_dropped: 2 % of the packets or more over the window, at least 10 000 packets,
-    and neither missed errors nor FIFO errors nor backlog drops. Such frames have no receiver on
-    this host: unknown protocols, VLANs that are not configured here, spanning tree.
+    and neither missed errors nor FIFO errors nor backlog drops. Most often such frames have no
+    receiver on this host: unknown protocols, VLANs that are not configured here, spanning tree.
+    Some drivers count other losses here as well.
 
     Sources: netdata net.conf; rezolus, rx_dropped.
     """
@@ -289,9 +306,9 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
                 Evidence("dropped", share, "RTM_GETSTATS"),
                 Evidence("missed, FIFO errors", "none", f"ip -s -s link show {link.name}"),
             ),
-            why="The kernel counts frames of unknown protocols and VLANs as dropped. Packets for "
-            "this host are not affected.",
-            fixes=(Fix("here", "Capture such frames", (capture,)),),
+            why="The kernel counts frames of unknown protocols and VLANs as dropped; packets for "
+            "this host are not affected by that. A driver may count other losses here as well.",
+            fixes=(Fix("here", "Capture such frames", (capture,), note=FEW_FRAMES_NOTE),),
         )
 
 
@@ -329,8 +346,8 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
     """Pause frames of Ethernet flow control stop the link repeatedly.
 
     nictop reads the driver counters of pause frames while the link is watched: ten per second or
-    more over the window, in either direction. Received pause frames mean that the other end cannot
-    keep up, sent ones that this host cannot.
+    more over the window, in either direction. Received pause frames mean that the other end, or
+    what is behind a switch, cannot keep up, sent ones that this host cannot.
 
     Sources: kernel ethtool-netlink.rst (PAUSE_GET); counter names of the drivers; Mellanox, "Flow
     Control and QoS configuration for RoCE fabrics".
@@ -342,7 +359,8 @@ def flow_control_holds_it_back(host: HostFacts) -> Outcomes:
         received_rate, sent_rate = _rate_of(received), _rate_of(sent)
         if max(received_rate, sent_rate) < MIN_PAUSE_FRAMES_PER_SECOND:
             continue
-        title, slow_end = "repeatedly paused by the other end (flow control)", "the other end"
+        title = "repeatedly paused by the other end (flow control)"
+        slow_end = "the other end, or what is behind it,"
         if sent_rate > received_rate:
             title, slow_end = "sends pause frames (flow control)", "this host"
         evidence = []

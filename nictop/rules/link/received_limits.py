@@ -111,6 +111,8 @@ def _tc_finding(host: HostFacts, link: Link, acting: Sequence[TcLimit]) -> Findi
     show = command("tc", "-s", "filter", "show", "dev", link.name, first.filter.hook)
     shown = acting[:MAX_SHOWN]
     note = f"Nothing restores it: note it before. {ORIGIN_NOTE}"
+    if any(_has_neighbours(link, limit.filter) for limit in shown):
+        note = f"Deletes all filters of this protocol and preference. {note}"
     remove = tuple(_delete(link, limit) for limit in shown)
     return link_finding(
         severity,
@@ -149,6 +151,12 @@ def _limit_evidence(limit: TcLimit, source: str) -> Evidence:
 
 def _delete(link: Link, limit: TcLimit) -> Step:
     return command("tc", "filter", "del", *_place(link, limit.filter))
+
+
+def _has_neighbours(link: Link, tc_filter: TcFilter) -> bool:
+    """Other filters have its place, by which tc(8) deletes."""
+    place = _place(link, tc_filter)
+    return sum(_place(link, other) == place for other in link.tc_filters) > 1
 
 
 def _place(link: Link, tc_filter: TcFilter) -> tuple[str, ...]:

@@ -32,8 +32,9 @@ LOGGED_SECONDS = 60.0
 seconds."""
 MAX_SHOWN_LINKS = 4
 ASYMMETRIC_REASON = (
-    "The sender gets no answer, not even an ICMP error, although packets arrive "
-    "and addresses and routes are right."
+    "Whoever sends these packets gets no answer, not even an ICMP error, although they arrive. "
+    "Broadcasts of another network on the same wire, and packets with a false sender, count as "
+    "well."
 )
 
 
@@ -49,7 +50,7 @@ def rp_filter_drops_an_asymmetric_path(host: HostFacts) -> Outcomes:
     nictop reads IPReversePathFilter of /proc/net/netstat once a second: 0.5 packets per second or
     more over the window, while rp_filter is strict (1) on a link. Usual cause: requests arrive
     through a router at a NIC without a default route, and the answers would leave by the default
-    route of another NIC.
+    route of another NIC. Broadcasts of another network on the same wire count as well.
 
     The kernel counts these drops for all links together. If rp_filter is strict on several, the
     finding is about the host, and names those whose drops were logged in the last minute
@@ -170,5 +171,5 @@ def _log_fix(host: HostFacts) -> Fix:
         title="Log dropped packets with their NIC and sender",
         commands=(*now.commands, joined("|", command("dmesg"), command("grep", "martian source"))),
         note="The kernel logs some of them. If they arrive on another NIC than named here, the "
-        "log shows it.",
+        "log shows it. Undo: 0, the default.",
     )

@@ -62,7 +62,8 @@ def switch_does_not_pass_the_mtu(host: HostFacts) -> Outcomes:
 
     nictop compares the maximum frame size (IEEE 802.3, with Ethernet header and FCS) with the MTU
     and the 14 bytes of the header: switches differ in whether they count the 4 bytes of the FCS.
-    The switch drops larger frames without a message; small packets pass.
+    The switch drops larger frames without a message; small packets pass. A switch may announce less
+    than it passes: a path test shows it (nictop path).
 
     Not reported: switches that do not announce it; neighbours that are not switches; several
     neighbours on one NIC.
@@ -77,13 +78,14 @@ def switch_does_not_pass_the_mtu(host: HostFacts) -> Outcomes:
             "warning",
             host,
             link,
-            f"MTU {link.mtu}, but the switch port passes frames of {port.max_frame} bytes at most",
+            f"MTU {link.mtu}, but the switch port announces frames of {port.max_frame} bytes at "
+            "most",
             evidence=(
                 port_evidence(port, "maximum frame size", f"{port.max_frame} bytes"),
                 Evidence("MTU", f"{link.mtu} bytes", f"ip link show dev {link.name}"),
             ),
-            why="The switch drops larger frames without a message. Ping and SSH work, large "
-            "transfers hang.",
+            why="A switch that does what it announces drops larger frames without a message: ping "
+            "and SSH work, large transfers to hosts with such an MTU hang.",
             fixes=(switch_fix(port, jumbo), *_fitting_mtu_fixes(host, link, port.max_frame)),
         )
 
@@ -110,10 +112,10 @@ def aggregation_differs_from_the_switch(host: HostFacts) -> Outcomes:
     that needs one; or the reverse.
 
     Of an aggregation, the switch sends frames to any of its ports and does not send broadcasts of
-    one to another. A single NIC then misses frames; a bond whose switch ports are not aggregated
-    gets duplicates and moving MAC addresses. nictop compares the link aggregation status in LLDP
-    with the mode of the bond: balance-xor and balance-rr need an aggregation, active-backup, tlb
-    and alb must not have one.
+    one to another. A single NIC misses frames then, unless the aggregation has only its port; a
+    bond whose switch ports are not aggregated gets duplicates and moving MAC addresses. nictop
+    compares the link aggregation status in LLDP with the mode of the bond: balance-xor and
+    balance-rr need an aggregation, active-backup, tlb and alb must not have one.
 
     Not reported: switches that do not announce it, LACP bonds (other rules check these), teams, and
     ports of Open vSwitch, whose bonds the kernel does not know.
@@ -158,7 +160,8 @@ class _Wording(NamedTuple):
 
 SUPERFLUOUS_AGGREGATION = _Wording(
     "the switch port is in an aggregation",
-    "The switch sends frames of this NIC to any port of the aggregation: some never arrive here.",
+    "The switch sends frames of this NIC to any port of the aggregation: if that has others, some "
+    "never arrive here.",
     "Take the port out of the aggregation",
 )
 
@@ -234,7 +237,7 @@ def _missing_vlan(port: LldpNeighbour, number: int, nic: Link, link: Link) -> _W
     if port.pvid != number:
         return _Wording(
             f"VLAN {number} is not among the VLANs of the switch port",
-            f"The switch drops frames with the tag {number} on this port, and sends none.",
+            f"Then the switch drops frames with the tag {number} on this port, and sends none.",
             change,
         )
     return _Wording(

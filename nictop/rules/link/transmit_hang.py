@@ -27,10 +27,13 @@ from nictop.rules.kernel_messages import (
     related_evidence,
 )
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.routes.rewriting import addresses_again, lost_routes
 from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, link_finding
 from nictop.rules.virtio.virtio_net import change_model_fixes, is_emulated
 
 WATCHDOG = "NETDEV WATCHDOG"
+DRIVERS_WITHOUT_RESET = ("virtio_net",)
+"""They only log it (virtio_net.c: virtnet_tx_timeout)."""
 SEGMENTATION = ("tso", "gso", "gro")
 """Offloads that the confirmed workaround for e1000e turns off."""
 I82571 = (0x105E, 0x105F, 0x1060, 0x10A4, 0x10A5, 0x10BC, 0x10D5, 0x10D9, 0x10DA)
@@ -53,8 +56,9 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
     nictop reads the messages of the watchdog ("transmit queue N timed out") and of drivers
     ("Detected Hardware Unit Hang", "Detected Tx Unit Hang", "TX timeout") of the last 24 hours, and
     finds their NIC by its PCI address, else by the name that it had then. Critical when the last
-    one is younger than 15 minutes, else warning. The driver resets the NIC each time. The cable is
-    not the cause: the NIC does not finish what the driver gave it.
+    one is younger than 15 minutes, else warning. Most drivers reset the NIC each time,
+    virtio_net only logs it. The cable is not the cause: the NIC does not finish what the driver
+    gave it.
 
     The first fix is that of public reports with this driver: segmentation offloads off for e1000e
     on Intel chipsets; EEE, then ASPM off for igc.
@@ -79,10 +83,16 @@ def transmit_queue_timed_out(host: HostFacts) -> Outcomes:
                 *_settings_evidence(host, link),
                 *starved_evidence(host, messages),
             ),
-            why=f"Nothing is sent while the queue is stalled, and the reset drops queued packets. "
-            f"{why}",
+            why=f"Nothing is sent while the queue is stalled. {_reset_text(link)}{why}",
             fixes=fixes,
         )
+
+
+def _reset_text(link: Link) -> str:
+    """What the driver does about it, where it does something."""
+    if link_driver(link) in DRIVERS_WITHOUT_RESET:
+        return ""
+    return "Drivers then usually reset the NIC, which drops queued packets. "
 
 
 def _title(messages: Messages) -> str:
@@ -261,9 +271,12 @@ def _virtio(host: HostFacts, link: Link) -> Causes:
         "The hypervisor does not process the queue (vhost, QEMU), or the CPUs of this guest do "
         "not run."
     )
-    again = tuple(command("ip", "link", "set", "dev", link.name, state) for state in ("down", "up"))
-    note = "Interrupts its connections. Helps only until the hypervisor stops again."
-    toggle = Fix("here", "Set the link down and up", again, None, note=note)
+    toggled = (command("ip", "link", "set", "dev", link.name, state) for state in ("down", "up"))
+    routes = lost_routes(host, link, ("ipv4", "ipv6"))
+    lines = (*toggled, *addresses_again(link), *routes.commands)
+    note = "Interrupts its connections. It may help until the hypervisor stops again."
+    note = f"{note} {routes.note}".rstrip()
+    toggle = Fix("here", "Set the link down and up", lines, None, note=note)
     return why, (_log_fix(), *_backend_fixes(host), toggle)
 
 

@@ -39,7 +39,8 @@ def tunnel_packets_have_wrong_checksums(hosts: Sequence[HostFacts]) -> Outcomes:
 
     nictop reads InCsumErrors of UDP and TCP once a second on hosts with such a tunnel: 0.5 per
     second or more over the window. The sender computed the checksum wrongly: most often its NIC, or
-    the kernel with NAT of the tunnel's packets. Ping works, TCP and DNS through the tunnel do not.
+    the kernel with NAT of the tunnel's packets. Then ping works, TCP and DNS through the tunnel do
+    not.
 
     Not reported if neither this host nor a watched one with the same tunnel has checksum offload of
     the tunnel on, and for vmxnet3, which has its own check. Other senders of wrong checksums are
@@ -75,8 +76,9 @@ def _checksum_finding(host: HostFacts, tunnel: Link, senders: Senders, rate: flo
         tunnel,
         f"{per_second} received with a wrong checksum are dropped",
         evidence=tuple(evidence),
-        why="Packets of a tunnel, or in it, were sent with a wrong checksum: the sender's NIC "
-        "or kernel computes it wrongly. Ping passes, TCP and DNS in the tunnel do not.",
+        why="The counters are those of the whole host. Most likely packets of the tunnel, or in "
+        "it, were sent with a wrong checksum, which the sender's NIC or kernel computes: then ping "
+        "passes, TCP and DNS in the tunnel do not.",
         fixes=tuple(_checksum_fixes(host, tunnel, senders)),
     )
 

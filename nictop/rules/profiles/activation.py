@@ -25,6 +25,7 @@ from nictop.rules.fixes.profiles import (
 )
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.dhcp_attempts import NO_REPLY_YET, dhcp_attempts
+from nictop.rules.profiles.naming_files import GENERATED_FOLDER
 from nictop.rules.profiles.nics import (
     address_evidence,
     is_nic,
@@ -34,15 +35,9 @@ from nictop.rules.profiles.nics import (
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import PARAVIRTUAL_BUSES, has_default_route, link_finding
 
-NO_DHCP_CAUSES = (
-    "Possible causes: no DHCP server in this network or VLAN, wrong port group or bridge on the "
-    "hypervisor, "
-    "or a filter that blocks unknown MAC addresses."
-)
-
 REJECTED = (
-    "Or replies arrive and dhclient rejects them: a DHCP server on the same hypervisor "
-    "sends them without a checksum."
+    "Also possible: replies arrive and dhclient rejects them, as a DHCP server on the same "
+    "hypervisor sends them without a checksum."
 )
 
 
@@ -58,24 +53,25 @@ REJECTED = (
     uses=("configuration", "networkd", "networkmanager"),
 )
 def dhcp_never_answered(host: HostFacts) -> Outcomes:
-    """A NIC uses DHCP and has received no reply.
+    """A NIC uses DHCP and has no IPv4 address.
 
-    NetworkManager tries four times for 45 seconds, then leaves the NIC disconnected and retries
-    every five minutes; systemd-networkd stays in setup state "configuring". A private network
-    between two machines usually has no DHCP server.
+    By default NetworkManager tries four times for 45 seconds, then leaves the NIC disconnected and
+    retries every five minutes; systemd-networkd stays in setup state "configuring". A private
+    network between two machines usually has no DHCP server.
 
     Critical: an attempt of NetworkManager has failed, also while it tries again, or networkd is
     waiting, and the NIC has no address. Warning: DHCP is in progress and no failure was seen, or
-    the NIC has an IPv6 address only. Info: IPv6 has a default route, so the network may be
-    IPv6-only. Not reported: a NIC that was disconnected manually or for another activation, has no
-    carrier, or whose manager is still starting.
+    the NIC has an IPv6 address only. An active profile without an IPv4 address: no reply, or
+    somebody removed the address, which NetworkManager does not set again. Info: IPv6 has a default
+    route, so the network may be IPv6-only. Not reported: a NIC that was disconnected manually or
+    for another activation, has no carrier, or whose manager is still starting.
 
     A failure that was seen is remembered for the NIC and the profile until the profile is
     activated: NetworkManager itself does not tell it any more after a change of the carrier.
 
     If NetworkManager uses dhclient, and the NIC is a virtual one without a cable, replies may also
     be received and rejected: a DHCP server on the same hypervisor sends them without a checksum,
-    which dhclient reads as a wrong one.
+    which older versions of dhclient read as a wrong one.
 
     Sources: NetworkManager.conf(5) ipv4.dhcp-timeout, autoconnect-retries-default; NetworkManager
     src/core/nm-policy.c; networkctl(1); kubevirt/kubevirt#1715 and #16131, weaveworks/ignite#870,
@@ -108,7 +104,7 @@ def _dhcp_finding(
     outlook: str,
 ) -> Finding:
     evidence = [*profile_evidence(profile), state_evidence(device), address_evidence(link)]
-    why = f"The NIC has no IPv4 address. {NO_DHCP_CAUSES}"
+    why = f"The NIC has no IPv4 address. {_possible_causes(host, device)}"
     if outlook:
         why += f" {outlook}"
     fixes = [*_static(host, link, profile)]
@@ -123,10 +119,23 @@ def _dhcp_finding(
     )
 
 
+def _possible_causes(host: HostFacts, device: ManagedDevice | None = None) -> str:
+    """Of the missing address. `device`: of NetworkManager."""
+    place = "wrong VLAN of the switch port"
+    if host.is_container:
+        place = "wrong bridge on the host of the container"
+    elif host.is_guest:
+        place = "wrong port group or bridge on the hypervisor"
+    last = "a filter that blocks unknown MAC addresses"
+    if device is not None and device.state == ACTIVATED:
+        last += ", or somebody has removed the address"
+    return f"Possible causes: no DHCP server in this network or VLAN, {place}, or {last}."
+
+
 def _client_that_checks(host: HostFacts, link: Link) -> Evidence | None:
-    """The DHCP client, if it reads a missing checksum as a wrong one and the NIC may get such
-    packets: dhclient does not ask the kernel whether the checksum was computed (PACKET_AUXDATA;
-    review of kubevirt/kubevirt#16131)."""
+    """The DHCP client, if it may read a missing checksum as a wrong one and the NIC may get such
+    packets: older versions of dhclient do not ask the kernel whether the checksum was computed
+    (PACKET_AUXDATA; review of kubevirt/kubevirt#16131)."""
     if link.bus not in PARAVIRTUAL_BUSES and link.kind != "veth":
         return None
     process, manager = host.inventory.services.dhclient, host.inventory.networkmanager
@@ -166,9 +175,9 @@ def _dhcp_state(
     if device.state != ACTIVATED:
         return dhcp_attempts(host, link, device, profile)
     if has_default_route(link, "ipv6"):
-        return "info", "no DHCP reply; IPv6 only", ""
+        return "info", "no IPv4 address by DHCP; IPv6 only", ""
     severity: Severity = "warning" if has_global_address(link) else "critical"
-    return severity, "no IPv4 address, no DHCP reply", ""
+    return severity, "no IPv4 address by DHCP", ""
 
 
 def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
@@ -177,7 +186,8 @@ def _static(host: HostFacts, link: Link, profile: Profile) -> tuple[Fix, ...]:
     if is_shared(host, profile):  # two NICs cannot have one address
         return new_profile(host, link, static=True), retry
     change = modify(host, profile, *static_settings(link))
-    undo = modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", "")
+    before = ",".join(profile.ipv4.addresses)
+    undo = modify(host, profile, "ipv4.method", "auto", "ipv4.addresses", before)
     static = Fix("here", "Set a static address", (change, up), True, (undo, up), ADDRESS_NOTE)
     return static, retry
 
@@ -193,7 +203,8 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
         if not is_nic(host, link) or global_addresses(link, "ipv4"):
             continue
         now = f"{state.setup_state}, {state.operational_state}"
-        file = entries[0].file
+        written = [entry.file for entry in entries if not entry.file.startswith(GENERATED_FOLDER)]
+        file = written[0] if written else entries[0].file
         note = f"In {file}, replace DHCP by the address."
         retry = command("networkctl", "reconfigure", link.name)
         yield link_finding(
@@ -206,7 +217,8 @@ def _networkd_waits(host: HostFacts) -> Outcomes:
                 Evidence("configured in", state.network_file or file, "networkctl"),
                 address_evidence(link),
             ),
-            why=f"The NIC has no IPv4 address; systemd-networkd keeps trying. {NO_DHCP_CAUSES}",
+            why=f"The NIC has no IPv4 address; systemd-networkd keeps trying. "
+            f"{_possible_causes(host)}",
             fixes=(
                 Fix("here", "Set a static address", (), True, note=note),
                 Fix("here", "Retry DHCP", (retry,)),
@@ -270,20 +282,22 @@ def _may_wait(link: Link, device: ManagedDevice, profile: Profile) -> bool:
 def networkd_failed(host: HostFacts) -> Outcomes:
     """systemd-networkd failed to configure a NIC.
 
-    Its setup state is "failed": the kernel rejected an address, route or setting of the .network
-    file. Settings after the rejected one are not applied either.
+    Its setup state is "failed": a step of the configuration failed, most often because the kernel
+    rejected an address, route or setting of the .network file. What had not been applied by then is
+    missing, and DHCP is stopped.
 
     Read from /run/systemd/netif/links. netplan with systemd-networkd is covered too.
 
-    Source: networkctl(1), setup state failed.
+    Sources: networkctl(1), setup state failed; systemd src/network/networkd-link.c
+    (link_enter_failed).
     """
     for ifindex, state in host.inventory.networkd.items():
         link = host.link_at(ifindex)
         if link is None or state.setup_state != "failed":
             continue
-        again = command("networkctl", "reconfigure", link.name)
+        again, note = command("networkctl", "reconfigure", link.name), ""
         if "netplan-" in (state.network_file or ""):
-            again = command("netplan", "apply")
+            again, note = command("netplan", "apply"), "Applies what netplan has for every NIC."
         log = command("journalctl", "-b", "-u", "systemd-networkd", "--grep", link.name, "-n", "50")
         yield link_finding(
             "critical",
@@ -295,10 +309,10 @@ def networkd_failed(host: HostFacts) -> Outcomes:
                 Evidence("file", state.network_file or "none", "networkctl"),
                 address_evidence(link),
             ),
-            why="The kernel rejected a setting of the file. The log of systemd-networkd shows "
-            "which one.",
+            why="A step of the configuration failed, usually a setting that the kernel rejected. "
+            "The log of systemd-networkd shows which one.",
             fixes=(
                 Fix("here", "Show the log of systemd-networkd", (log,)),
-                Fix("here", "Apply the corrected file", (again,)),
+                Fix("here", "Apply the corrected file", (again,), note=note),
             ),
         )

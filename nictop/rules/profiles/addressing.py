@@ -16,6 +16,7 @@ from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import owner_reason, table_route
+from nictop.rules.routes.rewriting import UNKNOWN_ROUTES_NOTE, lost_routes
 from nictop.rules.subjects import address_options, address_text, link_finding
 from nictop.rules.vf.facts import is_port_of_netvsc
 
@@ -25,6 +26,15 @@ MAX_METRIC_GAP = 10
 DRIVERS_ABOVE_A_VF = ("hv_netvsc", "net_failover")
 """Drivers of NICs that are the master of a virtual function and share its MAC address."""
 RELOAD = command("networkctl", "reload")
+EQUAL_METRICS = (
+    "Which default route and NIC are used, for replies as well, depends on the order in which the "
+    "routes were added, and on which gateway answers ARP requests."
+)
+ADJACENT_METRICS = (
+    "Which default route and NIC are used, for replies as well, depends on the order in which the "
+    "NICs come up."
+)
+FALLBACK_METRIC, FALLBACK_STEP = 500, 100
 MASTER_KINDS = ("bridge", "bond", "team", "openvswitch")
 """Kinds whose ports pass all received packets to the master."""
 
@@ -35,8 +45,9 @@ def address_on_a_lower_link(host: HostFacts) -> Outcomes:
     reach the master.
 
     The virtual function of a Hyper-V or net_failover NIC, and ports of a bridge, bond or team, pass
-    received packets to their master. If both have an address from DHCP, the usual cause is a race
-    at boot; a new bridge port retains its address unless that is moved to the bridge.
+    received packets to their master, answers to ARP requests among them. If both have an address
+    from DHCP, the usual cause is a race at boot; a new bridge port retains its address unless that
+    is moved to the bridge.
 
     Reported for links with a master of these kinds and a global IPv4 address. The same MAC address
     on both is correct. Not reported: ports of a VRF, which have their own addresses, and veth and
@@ -63,12 +74,7 @@ def _on_a_port(
     written = list(map(address_text, addresses))
     of_master = ", ".join(map(address_text, global_addresses(master, "ipv4"))) or "none"
     kind = link_driver(master) or master.kind
-    drop = tuple(command("ip", "address", "del", text, "dev", link.name) for text in written)
-    again = tuple(_add(link, address) for address in addresses)
-    note = ""
-    if any("permanent" not in address.flags for address in addresses):
-        note = "The undo sets no lifetime: what renews the lease (DHCP) sets it again."
-    fixes = [Fix("here", "Remove the address from the port", drop, False, again, note)]
+    fixes = [_without_address(host, link, master, addresses)]
     active = host.own_profile(link)
     if paired:
         fixes += _unmanaged_fixes(host, link, master)
@@ -92,6 +98,45 @@ def _on_a_port(
     )
 
 
+def _without_address(
+    host: HostFacts, link: Link, master: Link, addresses: Sequence[Address]
+) -> Fix:
+    """Where the master has no address, the host would be left without one: it gets that of the
+    port. Secondary addresses go first, as the kernel removes them with their primary one."""
+    last_first = sorted(addresses, key=lambda address: "secondary" not in address.flags)
+    drop = tuple(
+        command("ip", "address", "del", address_text(address), "dev", link.name)
+        for address in last_first
+    )
+    again = tuple(_add(link, address) for address in addresses)
+    notes = []
+    if any("permanent" not in address.flags for address in addresses):
+        notes.append("The undo sets no lifetime: what renews the lease (DHCP) sets it again.")
+    lost = lost_routes(host, link, ("ipv4",))
+    if global_addresses(master, "ipv4"):
+        if lost.note == UNKNOWN_ROUTES_NOTE:
+            notes.append("The undo does not set static routes of the port again.")
+        undo = (*again, *lost.commands)
+        title = "Remove the address from the port"
+        return Fix("here", title, drop, False, undo, " ".join(notes))
+    moved = tuple(_add(master, address) for address in addresses)
+    off = tuple(
+        command("ip", "address", "del", address_text(address), "dev", master.name)
+        for address in last_first
+    )
+    routes = lost_routes(host, link, ("ipv4",), by=master)
+    if routes.note:
+        notes.append(routes.note)
+    return Fix(
+        "here",
+        f"Move the address to {master.name}",
+        (*drop, *moved, *routes.commands),
+        False,
+        (*off, *again, *lost.commands),
+        " ".join(notes),
+    )
+
+
 def _add(link: Link, address: Address) -> Command:
     options = address_options(address, address.prefix_length)
     return command("ip", "address", "add", address_text(address), "dev", link.name, *options)
@@ -107,7 +152,12 @@ def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:
         match = f'DRIVERS=="{driver}"' if by_driver else f'KERNELS=="{link.pci_address}"'
         file = "/etc/udev/rules.d/68-vf-unmanaged.rules"
         rule = f'SUBSYSTEM=="net", ACTION!="remove", {match}, ENV{{NM_UNMANAGED}}="1"'
-        lines = (echo(rule, file), command("nmcli", "device", "set", link.name, "managed", "no"))
+        lines = (
+            echo(rule, file),
+            command("nmcli", "device", "set", link.name, "managed", "no"),
+            # NetworkManager sets a device down that it had managed (_set_state_full)
+            command("ip", "link", "set", "dev", link.name, "up"),
+        )
         undo = (command("rm", file), command("nmcli", "device", "set", link.name, "managed", "yes"))
         fixes.append(Fix("here", "Set the port unmanaged in NetworkManager", lines, True, undo))
     if is_run_by_networkd(host, link):
@@ -131,15 +181,17 @@ def _are_all_below_netvsc(host: HostFacts, master: Link, driver: str) -> bool:
 def second_default_route(host: HostFacts) -> Outcomes:
     """Two NICs each have an IPv4 default route, with equal or adjacent metrics.
 
-    With equal metrics the route that was added first is used. NetworkManager assigns metric 100 to
-    the first NIC of a type, 101 to the next, in order of activation, so traffic, including nictop's
-    own session, may move to the other NIC at the next reboot.
+    With equal metrics the route that was added first is used, or the other one while the first
+    gateway does not answer ARP requests. NetworkManager assigns metric 100 to the first NIC of a
+    type, 101 to the next, in order of activation, so traffic, including nictop's own session, may
+    move to the other NIC at the next reboot.
 
     Warning: equal metrics. Info: adjacent metrics that NetworkManager assigned. Not reported:
     metrics set in a profile, metrics that differ by more, other routing tables, and hosts with
     policy routing rules.
 
-    Sources: nm-settings-nmcli(5) ipv4.route-metric, never-default; lxc/incus#3652, #3655.
+    Sources: nm-settings-nmcli(5) ipv4.route-metric, never-default; kernel
+    net/ipv4/fib_semantics.c (fib_select_default); lxc/incus#3652, #3655.
     """
     if host.inventory.settings.policy_rules:
         return
@@ -163,9 +215,8 @@ def second_default_route(host: HostFacts) -> Outcomes:
                 Evidence(f"default route of {first.name}", _route(best), "ip route"),
                 Evidence(f"default route of {link.name}", _route(route), "ip route"),
             ),
-            why="Which default route and NIC are used for replies depends on the order in which "
-            "the NICs come up.",
-            fixes=tuple(_without_default_route(host, link, route, profile)),
+            why=EQUAL_METRICS if is_equal else ADJACENT_METRICS,
+            fixes=tuple(_without_default_route(host, link, route, profile, best)),
         )
 
 
@@ -192,14 +243,19 @@ def _route(route: DefaultRoute) -> str:
 
 
 def _without_default_route(
-    host: HostFacts, link: Link, route: DefaultRoute, profile: Profile | None
+    host: HostFacts,
+    link: Link,
+    route: DefaultRoute,
+    profile: Profile | None,
+    best: DefaultRoute,
 ) -> Iterator[Fix]:
     if profile is not None and not profile.external:
-        yield from _profile_without_default_route(host, link, profile)
+        yield from _profile_without_default_route(host, link, profile, best)
         return
     note = (
-        "Persistent: netplan dhcp4-overrides: use-routes: false; networkd [DHCPv4] UseGateway=no; "
-        "ifupdown: remove the gateway line."
+        "Persistent, of DHCP: networkd [DHCPv4] UseGateway=no; netplan dhcp4-overrides: "
+        "use-routes: false, which ignores all routes of DHCP. Else remove the gateway where it is "
+        "written."
     )
     known = table_route(host, link, route)
     reason = "" if known is None else owner_reason(known)
@@ -215,7 +271,9 @@ def _without_default_route(
     yield Fix("here", "Delete this default route", (drop,), False, (back,), note)
 
 
-def _profile_without_default_route(host: HostFacts, link: Link, profile: Profile) -> Iterator[Fix]:
+def _profile_without_default_route(
+    host: HostFacts, link: Link, profile: Profile, best: DefaultRoute
+) -> Iterator[Fix]:
     again = command("nmcli", "device", "reapply", link.name)
     metric = profile.ipv4.route_metric
     before = "-1" if metric is None else str(metric)
@@ -228,10 +286,11 @@ def _profile_without_default_route(host: HostFacts, link: Link, profile: Profile
         True,
         (modify(host, profile, "ipv4.never-default", "no", *gateway), again),
     )
+    fallback = str(max(FALLBACK_METRIC, best.metric + FALLBACK_STEP))
     yield Fix(
         "here",
-        "Use this default route as fallback (metric 500)",
-        (modify(host, profile, "ipv4.route-metric", "500"), again),
+        f"Use this default route as fallback (metric {fallback})",
+        (modify(host, profile, "ipv4.route-metric", fallback), again),
         True,
         (modify(host, profile, "ipv4.route-metric", before), again),
     )

@@ -35,6 +35,8 @@ from nictop.rules.profiles.old_names import is_of_a_nic
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, link_finding
 
+MAX_PRIORITY = 999
+"""Of connection.autoconnect-priority, nm-settings-nmcli(5)."""
 MULTI_CONNECT_MULTIPLE = 3
 """NM_CONNECTION_MULTI_CONNECT_MULTIPLE."""
 
@@ -94,8 +96,9 @@ def _one_profile_fixes(
         deleted.append(command("nmcli", "con", "delete", *profile_arguments(host, profile)))
     rest = _rest_text(active, others)
     higher = f"Give {quoted_name(active.id)} a higher priority"
+    first = (Fix("here", higher, (raised,), True, (restored,)),)
     return (
-        Fix("here", higher, (raised,), True, (restored,)),
+        *(first if priority + 10 <= MAX_PRIORITY else ()),
         Fix("here", f"Disable autoconnect of {rest}", tuple(off), True, tuple(on)),
         Fix("here", f"Delete {rest}", tuple(deleted), True, note="This cannot be undone."),
     )
@@ -211,7 +214,7 @@ def profile_names_a_missing_mac_address(host: HostFacts) -> Outcomes:
 def vlan_profile_names_a_missing_parent(host: HostFacts) -> Outcomes:
     """A VLAN profile of NetworkManager is for a NIC that does not exist: the VLAN is not created.
 
-    The NIC was renamed, and vlan.parent still has its old name.
+    The NIC was renamed, and vlan.parent still has its old name; or it was removed.
 
     Reported if the VLAN link does not exist, the parent has the form of a NIC's name and no link
     has it, also not as an altname. Not reported: profiles that are activated manually only, and
@@ -244,8 +247,7 @@ def vlan_profile_names_a_missing_parent(host: HostFacts) -> Outcomes:
                 Evidence("vlan.parent", f"{parent} (not found)", "ip link"),
                 *candidate_evidence(found, "NICs with a carrier"),
             ),
-            why="NetworkManager creates the VLAN when its parent appears, which it does not under "
-            "this name.",
+            why="NetworkManager creates the VLAN when its parent appears under this name.",
             fixes=(Fix("here", title, (change, bring_up(host, profile)), True, (undo,), note),),
         )
 

@@ -45,7 +45,8 @@ def dhcp_attempts(
     if failed_at is not None:
         seen = f"An attempt had failed by {event_time_text(host.inventory, failed_at)}. "
     if has_no_address(device.state, device.reason):
-        return DhcpAttempts("critical", NOT_TRYING, f"{seen}{RETRY}")
+        retry = RETRY if profile.autoconnect else ""
+        return DhcpAttempts("critical", NOT_TRYING, f"{seen}{retry}".rstrip())
     if not DISCONNECTED < device.state < ACTIVATED:
         return None
     if failed_at is not None:

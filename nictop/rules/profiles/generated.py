@@ -47,9 +47,8 @@ from nictop.rules.subjects import is_up, link_finding
 
 GENERATED_NAME = pattern(r"Wired connection \d{1,4}")
 TEMPORARY = (
-    " It is in /run only, from `nmcli con add` or `mod` with --temporary: a reboot deletes it, or "
-    "brings back the copy "
-    "on disk."
+    " It is in /run only, as `nmcli con add` or `mod` with --temporary makes it: a reboot deletes "
+    "it, or brings back the copy on disk."
 )
 Case = tuple[Link, ManagedDevice, Profile]
 
@@ -68,7 +67,7 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     """A NIC uses a profile that NetworkManager generated, because no other profile matches it.
 
     NetworkManager generates a profile for every Ethernet device without one: "Wired connection 1",
-    in memory only, with DHCP. Without a DHCP server the NIC never gets an address, between two
+    in memory only, with DHCP. Without a DHCP server the NIC never gets an IPv4 address, between two
     attempts nmcli con show has no DEVICE for the profile, and nmcli con mod INTERFACE fails with
     "unknown connection".
 

@@ -51,8 +51,10 @@ from nictop.rules.profiles.nics import (
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, is_up, link_finding
 
-UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV = 75, 77
-"""NM_DEVICE_STATE_REASON_*: UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_UDEV."""
+UNMANAGED_USER_EXPLICIT, UNMANAGED_USER_SETTINGS, UNMANAGED_USER_UDEV = 75, 76, 77
+"""NM_DEVICE_STATE_REASON_UNMANAGED_USER_*."""
+STRICT_SETTING = "unmanaged-devices"
+"""NetworkManager.conf(5), section keyfile: ``nmcli device set`` does not overrule it."""
 SET_WITH_NMCLI = "nmcli device set"
 """Why a link is unmanaged until the next reboot: there is no file to edit."""
 
@@ -104,7 +106,7 @@ def link_is_unmanaged(host: HostFacts) -> Outcomes:
 
     nmcli reports "device is strictly unmanaged" or ignores the NIC. Causes: unmanaged-devices or
     managed=0 in NetworkManager's configuration, a udev rule that sets NM_UNMANAGED, or nmcli device
-    set.
+    set. The first one cannot be overruled by nmcli device set.
 
     Warning: a profile is bound to this NIC. Info: otherwise. Not reported: NICs with an address,
     NICs configured by systemd-networkd, ifupdown or netplan, ports (a VF below a Hyper-V NIC must
@@ -138,7 +140,7 @@ def link_is_unmanaged(host: HostFacts) -> Outcomes:
             title,
             evidence=(state_evidence(device), *origins),
             why="NetworkManager does not activate a profile, set an address or bring the link up.",
-            fixes=_managed_fixes(link, origins),
+            fixes=_managed_fixes(link, device, origins),
         )
 
 
@@ -147,16 +149,24 @@ def _profiles_of_its_name(host: HostFacts, link: Link) -> list[Profile]:
     return [profile for profile in profiles if profile.interface_name == link.name]
 
 
-def _managed_fixes(link: Link, origins: Sequence[Evidence]) -> tuple[Fix, ...]:
+def _managed_fixes(
+    link: Link, device: ManagedDevice, origins: Sequence[Evidence]
+) -> tuple[Fix, ...]:
     """`origins`: settings that make the link unmanaged."""
-    managed, unmanaged = with_undo(("nmcli", "device", "set", link.name, "managed"), "yes", "no")
-    now = Fix("here", "Set managed until the next reboot", (managed,), False, (unmanaged,))
-    if not origins or origins[0].value == SET_WITH_NMCLI:
-        return (now,)
-    note = (
-        f"Remove the interface from {origins[0].value}, then run: systemctl reload NetworkManager."
-    )
-    return now, Fix("here", "Remove the unmanaged setting", (), True, note=note)
+    fixes = []
+    is_strict = device.reason == UNMANAGED_USER_SETTINGS
+    if not is_strict and not any(one.value.startswith(STRICT_SETTING) for one in origins):
+        set_managed = ("nmcli", "device", "set", link.name, "managed")
+        managed, unmanaged = with_undo(set_managed, "yes", "no")
+        title = "Set managed until the next reboot"
+        fixes.append(Fix("here", title, (managed,), False, (unmanaged,)))
+    if origins and origins[0].value != SET_WITH_NMCLI:
+        apply = "systemctl reload NetworkManager"
+        if "NM_UNMANAGED" in origins[0].value:
+            apply = "udevadm control --reload, udevadm trigger --subsystem-match=net"
+        note = f"Remove the interface from {origins[0].value}, then run: {apply}."
+        fixes.append(Fix("here", "Remove the unmanaged setting", (), True, note=note))
+    return tuple(fixes)
 
 
 def _origins(
@@ -268,8 +278,8 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
     automatically.
 
     Either connection.autoconnect of the profile is no, or the NIC was disconnected with nmcli
-    device disconnect or nmcli con down; the latter lasts until a profile is activated manually or
-    NetworkManager restarts.
+    device disconnect or nmcli con down; the latter lasts until a profile is activated manually, the
+    profile is modified (after nmcli con down), or NetworkManager restarts.
 
     Only for NICs in state disconnected with a carrier and without an address. Not reported if
     another profile would be activated automatically, or another activation was requested.
@@ -391,7 +401,8 @@ def link_with_a_profile_is_down(host: HostFacts) -> Outcomes:
     """A NIC with a profile is administratively down: NetworkManager calls it connected, later
     unavailable, and leaves it as it is.
 
-    Somebody or something set it down without NetworkManager (ip link set dev … down). nictop reads
+    Somebody or something set it down without NetworkManager (ip link set dev … down), or it could
+    not be brought up. nictop reads
     the flags of the link and the state of the device: activated, or unavailable with a profile that
     is bound to the NIC by name or MAC address and was active before or has static addresses.
     Critical: no other NIC of the host is up with a carrier. Else warning.
@@ -419,8 +430,8 @@ def link_with_a_profile_is_down(host: HostFacts) -> Outcomes:
                 state_evidence(device),
                 Evidence("state", "administratively down", f"ip link show dev {link.name}"),
             ),
-            why="Nothing passes, and NetworkManager does nothing about it: it was set down without "
-            "NetworkManager.",
+            why="Nothing passes, and NetworkManager does nothing about it: something else has set "
+            "it down, or it could not be brought up.",
             fixes=(_bring_up_fix(host, link, profile, is_active=is_active),),
         )
 

@@ -197,9 +197,10 @@ def _missing_address(
         Evidence("NIC with this address", "none", "ip link"),
         *candidate_evidence(idle),
     )
+    configured = "this one" if link is not None else "these NICs"
     why = (
-        "The stanza applies to no NIC, and nothing else configures this one. The card is "
-        "another one now."
+        f"The stanza applies to no NIC of this host, and nothing else configures {configured}. "
+        "Usually the card was replaced, or the machine is a copy."
     )
     if link is None:
         note = f"It is one of {', '.join(nic.name for nic in idle)}."
@@ -218,8 +219,8 @@ def _address_fixes(entry: ConfigurationEntry, old: str, link: Link) -> Iterator[
     note = "Check the file afterwards."
     if CLOUD_INIT_FILE.fullmatch(entry.file):
         note = (
-            "cloud-init wrote it, and may again for a new instance: `cloud-init clean "
-            "--reboot` writes it for this one."
+            "cloud-init wrote it, and may again for a new instance. `cloud-init clean --reboot` "
+            "writes it for this one, and repeats the rest of its set-up: new SSH host keys, users."
         )
     change = command("sed", "-i", f"s/{old}/{new}/I", entry.file)
     undo = command("sed", "-i", f"s/{new}/{old}/I", entry.file)
@@ -342,17 +343,30 @@ def _stanza_of_another(host: HostFacts, link: Link, entry: ConfigurationEntry) -
             address_evidence(link),
         ),
         why="The stanza has this NIC's MAC address and the other's name: it fits neither.",
-        fixes=(_use_name_fix(entry, name, link),),
+        fixes=(_use_name_fix(host, entry, name, link),),
     )
 
 
-def _use_name_fix(entry: ConfigurationEntry, old: str, link: Link) -> Fix:
+def _use_name_fix(host: HostFacts, entry: ConfigurationEntry, old: str, link: Link) -> Fix:
+    """No command where the file also has a stanza of one of the two NICs: it would be changed,
+    too."""
     title = f"Use the name {link.name} in {entry.file}"
-    if not SAFE_NAME.fullmatch(old) or not SAFE_NAME.fullmatch(link.name):
-        return Fix("here", title, (), True, note=f"Instead of {old}.")
+    is_safe = SAFE_NAME.fullmatch(old) and SAFE_NAME.fullmatch(link.name)
+    if not is_safe or _has_others(host, entry, (old, link.name)):
+        return Fix("here", title, (), True, note=f"Instead of {old}, with {entry.addresses[0]}.")
     change = command("sed", "-i", rf"s/\b{old}\b/{link.name}/g", entry.file)
     undo = command("sed", "-i", rf"s/\b{link.name}\b/{old}/g", entry.file)
     return Fix("here", title, (change,), True, (undo,), "Check the file afterwards.")
+
+
+def _has_others(host: HostFacts, entry: ConfigurationEntry, names: Sequence[str]) -> bool:
+    """Another stanza of its file has one of the names."""
+    for other in host.configuration.stanzas:
+        if other is entry or other.file != entry.file:
+            continue
+        if not set(names).isdisjoint((*other.names, *other.members)):
+            return True
+    return False
 
 
 def _name_is_taken(

@@ -70,7 +70,7 @@ def netplan_was_changed_and_not_applied(host: HostFacts) -> Outcomes:
                 ),
                 Evidence("generated", f"{GENERATED}*", "mtime"),
             ),
-            why="The running configuration is that of before; a reboot, or netplan apply, brings "
-            "the change.",
+            why="netplan has not applied the file since. What has changed in it takes effect with "
+            "a reboot, or with netplan apply.",
             fixes=(try_it,),
         )

@@ -43,7 +43,7 @@ def configuration_names_an_old_name(host: HostFacts) -> Outcomes:
     Added or removed cards, another slot, PCIe hotplug, a new kernel or a new driver change
     predictable names (ens18 becomes enp6s18, f0 becomes f0np0). The old name often remains as an
     altname: ip link accepts it, but NetworkManager compares profiles with the current name only,
-    and so do ifupdown and ifcfg files.
+    and ifcfg files and most versions of ifupdown do so, too.
 
     Reported for a NetworkManager profile that is bound to an altname of a NIC that no profile
     matches, for an ifupdown or ifcfg stanza with that name if the NIC has no address, and for one
@@ -172,8 +172,8 @@ def _old_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> Finding
             _names(link),
             address_evidence(link),
         ),
-        why="The name in the stanza is only an altname, so the NIC is not configured and has no "
-        "address.",
+        why="The name in the stanza is only an altname now, by which not every program finds a "
+        "NIC, and this one has no address.",
         fixes=(_rewrite(entry, old, link), *_ifup(entry, link)),
     )
 
@@ -202,8 +202,8 @@ def _old_member_file(host: HostFacts, link: Link, entry: ConfigurationEntry) -> 
             _names(link),
             _master_evidence(user),
         ),
-        why=f"The stanza of {user} names an interface that is not there: {user} is without this "
-        f"NIC.",
+        why=f"The stanza of {user} has a name of this NIC that is only an altname now, and {user} "
+        f"is without this NIC.",
         fixes=(_rewrite(entry, old, link), *_attach(host, entry, link)),
     )
 
@@ -277,7 +277,7 @@ def configuration_names_a_missing_link(host: HostFacts) -> Outcomes:
     configured.
 
     Usually the NIC had another name when the file was written: it was moved, replaced or passed
-    through again. With ifupdown, networking.service fails too.
+    through again. With ifupdown and auto, networking.service fails too.
 
     Stanzas of bridges, bonds and VLANs that use such a name (bridge-ports, bond-slaves,
     vlan-raw-device, interfaces, link) count as well, if nothing else is there in its place; a

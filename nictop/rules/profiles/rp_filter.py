@@ -19,12 +19,12 @@ from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import link_finding
 
+NOT_LOGGED = "The kernel logs it only with log_martians."
 WHOLE_SUBNET_REASON = (
-    "No host in the subnet can reach this host through this NIC, not even with "
-    "ARP. Nothing is logged."
+    f"No host in the subnet can reach this host through this NIC, not even with ARP. {NOT_LOGGED}"
 )
 PARTIAL_REASON = (
-    "These hosts cannot reach this host through this NIC, not even with ARP. Nothing is logged."
+    f"These hosts cannot reach this host through this NIC, not even with ARP. {NOT_LOGGED}"
 )
 DROP_COUNTER = "/proc/net/netstat IPReversePathFilter"
 

@@ -24,6 +24,10 @@ from nictop.rules.subjects import link_finding
 
 MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
+ANSWERED_BY_THE_OTHER = (
+    "Packets to this NIC are answered through the other one, and measurements show the wrong NIC. "
+    "arp_filter alone does not change the outgoing NIC."
+)
 OWN_ADDRESSES_ONLY = (("arp_ignore", 1), ("arp_announce", 2))
 """ip-sysctl.rst: answer only for addresses of the NIC that received the request; always send the
 best local one."""
@@ -226,6 +230,9 @@ def _other_nic_finding(
         title = f"its packets leave through {by.name} (same subnet)"
     sources = {route.source for route in routes}
     own = [address for address in link.addresses if address.address in sources]
+    why = "Packets to this NIC cannot be answered from its address, as there is no route back."
+    if by is not None:
+        why = ANSWERED_BY_THE_OTHER
     return link_finding(
         "warning",
         host,
@@ -236,8 +243,7 @@ def _other_nic_finding(
             *(_route_evidence(host, route) for route in routes[:MAX_SHOWN]),
             *_announced(host, link, by),
         ),
-        why="Packets to this NIC are answered through the other one, and measurements show the "
-        "wrong NIC. arp_filter alone does not change the outgoing NIC.",
+        why=why,
         fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
     )
 
@@ -296,14 +302,14 @@ def _overlap_finding(host: HostFacts, link: Link, other: Link) -> Finding:
     first, second = sorted((link, other), key=lambda link: link.ifindex)
     title = f"subnet overlaps that of {first.name}"
     if not _subnets(first).isdisjoint(_subnets(second)):
-        title = f"same subnet as {first.name}: one NIC carries all traffic"
+        title = f"same subnet as {first.name}: one NIC sends all packets to it"
     return link_finding(
         "warning",
         host,
         second,
         title,
         evidence=tuple(_addresses(first, second)),
-        why="Replies leave through another NIC than the requests arrived on, and measurements "
+        why="Replies may leave through another NIC than the requests arrived on; then measurements "
         "show the wrong NIC.",
         fixes=(
             *source_routing_fixes(host, second, global_addresses(second, "ipv4")),

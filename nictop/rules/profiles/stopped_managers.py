@@ -15,6 +15,11 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import host_finding, names_text
 
 MAX_NAMED_NICS = 4
+NOT_RENEWED = (
+    "These NICs get no new addresses: those of DHCP end with their leases, and what is removed is "
+    "not set again."
+)
+NOT_AFTER_A_REBOOT = "After a reboot it does not set them up."
 NEEDS = ("stopped_managers", "services", "threads", "addresses", "configuration")
 
 
@@ -22,7 +27,7 @@ NEEDS = ("stopped_managers", "services", "threads", "addresses", "configuration"
 def networkmanager_does_not_run(host: HostFacts) -> Outcomes:
     """NetworkManager is not running, but has profiles for NICs of this host.
 
-    These NICs are not configured, and their DHCP leases are not renewed.
+    Nothing configures these NICs, and their DHCP leases are not renewed.
 
     Read from the processes, the unit file, and the profiles on disk with autoconnect: keyfiles,
     which only root can read, and ifcfg files. Critical: such a NIC has no address. Warning: all
@@ -48,7 +53,7 @@ def networkmanager_does_not_run(host: HostFacts) -> Outcomes:
 def networkd_does_not_run(host: HostFacts) -> Outcomes:
     """systemd-networkd is not running, but there are .network files for NICs of this host.
 
-    These NICs are not configured, and their DHCP leases are not renewed. netplan writes such files
+    Nothing configures these NICs, and their DHCP leases are not renewed. netplan writes such files
     too.
 
     Read from the processes, the unit file and the .network files. Critical: such a NIC has no
@@ -129,10 +134,8 @@ def _not_running_finding(
     for link, _ in configured:
         if not has_global_address(link) and link.carrier is not False:
             without.append(link.name)
-    why = (
-        "These NICs get no addresses, their leases are not renewed, and they do not come up "
-        "after a reboot."
-    )
+    is_enabled = stopped.unit == "enabled"
+    why = NOT_RENEWED if is_enabled else f"{NOT_RENEWED} {NOT_AFTER_A_REBOOT}"
     needed_for = names_text([link.name for link, _ in configured], MAX_NAMED_NICS)
     title = f"{stopped.name} is not running; needed for {needed_for}"
     severity: Severity = "info"
@@ -140,12 +143,8 @@ def _not_running_finding(
         severity = "critical"
         no_address_on = names_text(without, MAX_NAMED_NICS)
         title = f"{stopped.name} is not running; no address on {no_address_on}"
-    elif stopped.unit == "enabled":
+    elif is_enabled:
         severity = "warning"
-        why = (
-            "The addresses remain until a lease expires or the link fails; then they are not set "
-            "again."
-        )
     evidence = [
         Evidence("unit", stopped.unit, f"systemctl is-enabled {stopped.name}"),
         Evidence("process", "none", "/proc/*/comm"),
@@ -172,9 +171,8 @@ def _start(stopped: StoppedManager) -> Fix:
     if stopped.unit == "masked":
         lines.insert(0, command("systemctl", "unmask", name))
         undo.append(command("systemctl", "mask", name))
-    note = ""
-    if name == "NetworkManager":
-        note = "NetworkManager also reconfigures manually configured links that have a profile."
+    what = "a profile" if name == "NetworkManager" else "a .network file"
+    note = f"{name} also reconfigures manually configured links that have {what}."
     return Fix("here", f"Start {name}", tuple(lines), True, tuple(undo), note)
 
 

@@ -42,10 +42,13 @@ GIVES_ADDRESS = frozenset(("dhcp4", "static"))
 STARTED_SECONDS = 180.0
 """Since the boot: before, addresses may still be set."""
 WHY_DHCP = (
-    "No DHCP server has answered, or the configuration was not applied since it was written. "
-    "A private network between two machines usually has no DHCP server."
+    "No DHCP server has answered, the configuration was not applied since it was written, or the "
+    "address was removed. A private network between two machines usually has no DHCP server."
 )
-WHY_STATIC = "The configuration was not applied since it was written, or that has failed."
+WHY_STATIC = (
+    "The configuration was not applied since it was written, that has failed, or the address was "
+    "removed."
+)
 BY_DHCP = AddressRequest(None)
 """Without a default route: the host may have one by another NIC."""
 
@@ -114,10 +117,10 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
 def configured_address_is_missing(host: HostFacts) -> Outcomes:
     """A NIC is up and has a carrier, its configuration gives it an address, and it has none.
 
-    No DHCP server has answered, or the configuration was not applied: ifup or netplan apply did not
-    run after it was written, or failed. nictop reads the stanzas of netplan, ifupdown, networkd and
-    ifcfg files with DHCP or a static address. Critical: no other NIC of the host has an address.
-    Else warning.
+    No DHCP server has answered, the configuration was not applied (ifup or netplan apply did not
+    run after it was written, or failed), or somebody removed the address. nictop reads the stanzas
+    of netplan, ifupdown, networkd and ifcfg files with DHCP or a static address. Critical: no other
+    NIC of the host has an address. Else warning.
 
     Not reported: NICs that NetworkManager runs, those that systemd-networkd still configures (other
     rules check both), ports of bridges and bonds, and the first minutes after the boot.
@@ -162,6 +165,7 @@ def _apply_fixes(link: Link, entry: ConfigurationEntry) -> tuple[Fix, ...]:
     apply = {
         "netplan": command("netplan", "apply"),
         "networkd": command("networkctl", "reload"),
+        "ifcfg": command("ifup", link.name),  # of network-scripts and wicked: without --force
     }.get(entry.owner, command("ifup", "--force", link.name))
     return (Fix("here", "Apply the configuration", (apply,), True),)
 

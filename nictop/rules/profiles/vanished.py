@@ -110,7 +110,9 @@ def _lost(host: HostFacts, profile: Profile, missing: str) -> Finding:
         if value:
             evidence.append(Evidence(what, value, source))
     why = "Its addresses and routes do not exist until the interface is there again."
-    fixes = [Fix("here", "Search for the NIC again", (echo(1, "/sys/bus/pci/rescan"),), None)]
+    fixes = []
+    if not _is_usb_name(binding):
+        fixes = [Fix("here", "Search for the NIC again", (echo(1, "/sys/bus/pci/rescan"),), None)]
     if unbound:
         why += " A NIC here has no driver: see the finding about it."
         fixes = []

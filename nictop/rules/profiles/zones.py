@@ -99,8 +99,8 @@ def _finding(
     missing_text = f"interface {name}, which does not exist"
     evidence = [Evidence(f"zone {zone}", missing_text, file_and_line(entry))]
     why = (
-        f"A NIC that no zone names is in the default zone: what zone {zone} opens or forbids "
-        f"does not apply to it."
+        f"A NIC that no zone names is in the default zone, unless it was put into one until the "
+        f"next reload: what zone {zone} opens or forbids does not apply to it."
     )
     if link is None:
         note = proposal(name, missing, idle)

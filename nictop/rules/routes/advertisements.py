@@ -25,10 +25,11 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import routes
 from nictop.rules.routes.fixes import own_profile
-from nictop.rules.subjects import address_text, has_default_route, link_finding
+from nictop.rules.subjects import address_text, has_default_route, link_finding, names_text
 
 ACCEPTS_UNLESS_FORWARDING, ALWAYS_ACCEPTS = 1, 2
 """Values of accept_ra."""
+MAX_NAMED = 4
 KERNEL_METHODS = ("ignore",)
 """``ipv6.method`` of profiles with which NetworkManager leaves router advertisements to the
 kernel."""
@@ -68,12 +69,15 @@ def router_advertisements_are_ignored(host: HostFacts) -> Outcomes:
         routes = ", ".join(others) or "none"
         severity: Severity = "critical"
         why = (
-            "IPv6 packets to other networks have no way out. When their lifetime ends, the "
-            "addresses go, too."
+            "IPv6 packets to other networks have no way out. Addresses from advertisements go, "
+            "too, when their lifetime ends."
         )
         if others:
             severity = "warning"
-            why = f"IPv6 packets leave by {others[0]} only, and the address ends with its lifetime."
+            why = (
+                f"IPv6 packets to other networks leave by {names_text(others, MAX_NAMED)} only. "
+                "Addresses from advertisements end with their lifetime."
+            )
         yield link_finding(
             severity,
             host,
@@ -103,11 +107,11 @@ def default_route_is_about_to_expire(host: HostFacts) -> Outcomes:
     """The only IPv6 default route of a link ends soon: its router has not announced itself for most
     of its lifetime.
 
-    Routers announce themselves three times or more within the lifetime of the route, which each
-    advertisement renews. If two in a row are missed, the router or its daemon has stopped, or
-    multicast does not reach this NIC: snooping without a querier, a VF or port that filters
-    multicast. A reboot or a new link seems to cure it, because the answer to the host's own request
-    comes at once, and the route is gone half an hour later.
+    Routers usually announce themselves three times or more within the lifetime of the route, which
+    each advertisement renews. If two in a row are missed, most often the router or its daemon has
+    stopped, or multicast does not reach this NIC: snooping without a querier, a VF or port that
+    filters multicast. A reboot or a new link seems to cure it, because the answer to the host's own
+    request comes at once, and the route is gone half an hour later.
 
     nictop reads how long ago an advertisement renewed an address of the link (Linux 5.18), and when
     the route ends: in 10 minutes or less, and the last advertisement is at least twice as long ago.
@@ -170,7 +174,7 @@ def _expiring(
 
 
 def _asking(link: Link) -> tuple[Fix, ...]:
-    """To learn which of the two causes it is: the router's answer renews the route for one
+    """To learn which of the usual causes it is: the router's answer renews the route for one
     lifetime."""
     note = (
         "From the package ndisc6. With an answer the router runs, and its advertisements to all "
@@ -191,7 +195,7 @@ def _asking(link: Link) -> tuple[Fix, ...]:
 
 
 NOW_NOTE = (
-    "The route returns with the next advertisement, within 10 minutes; at once with: "
+    "The route returns with the next advertisement, usually within 10 minutes; at once with: "
     "rdisc6 INTERFACE."
 )
 STORED_NOTE = "Applied when the link appears (systemd-sysctl by udev)."

@@ -141,7 +141,7 @@ def is_of_a_daemon(route: TableRoute) -> bool:
 def reason_not_to_rewrite(host: HostFacts, route: TableRoute) -> str:
     """A sentence; "": the route may be replaced or removed."""
     if not route_owner(route.protocol) and has_several_next_hops(host, route):
-        return "It has several next hops, which a single one would replace."
+        return "Several routes or next hops have its destination and metric: one may replace all."
     return owner_reason(route)
 
 

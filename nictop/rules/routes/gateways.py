@@ -73,15 +73,17 @@ def gateway_does_not_answer(host: HostFacts) -> Outcomes:
     Nothing is sent for this check.
 
     Critical: the default route in use. Warning: the gateway of another route, or nobody asked for
-    it in the last five minutes. Info: of two routers that IPv6 advertisements announced the other
-    one answers, and the kernel prefers it. If other hosts on the link answer, the address of the
-    gateway is wrong or the router is off; if none does, look for the VLAN, the port group or the
-    cable, too.
+    it in the last five minutes, or the gateway of another IPv4 default route with the same metric
+    answers, which the kernel uses then. Info: of two routers that IPv6 advertisements announced the
+    other one answers, and the kernel prefers it. If other hosts on the link answer,
+    the address of the gateway is wrong or the router is off; if none does, look for the VLAN, the
+    port group or the cable, too.
 
     Not reported: gateways that were never asked for, stale entries, which prove nothing, routes of
     routing daemons, other failed entries, and links without a carrier.
 
-    Sources: kernel net/core/neighbour.c; ip-neighbour(8) nud.
+    Sources: kernel net/core/neighbour.c, net/ipv4/fib_semantics.c (fib_select_default),
+    net/ipv6/route.c (rt6_score_route); ip-neighbour(8) nud.
     """
     failed = unanswered(host)
     if not failed:
@@ -101,8 +103,8 @@ def _severity(host: HostFacts, gateway: Gateway, entry: Neighbour) -> Severity |
         return "warning" if is_recent(entry) else None
     if not is_recent(entry):
         return "warning"
-    if gateway.family == "ipv6" and _another_answers(host, gateway):
-        return "info"
+    if _another_answers(host, gateway):
+        return "info" if gateway.family == "ipv6" else "warning"
     return "critical" if any(map(is_main, gateway.routes)) else "warning"
 
 
@@ -133,13 +135,25 @@ def _default_metrics(routes: Iterable[TableRoute], family: str, table: int) -> l
 
 
 def _another_answers(host: HostFacts, gateway: Gateway) -> bool:
-    """The gateway of another default route of the family answers."""
+    """The gateway of another default route answers, which the kernel prefers then: of IPv6 any, of
+    IPv4 one with the same metric."""
     for other in gateways(host):
         if other is gateway or other.family != gateway.family or not other.is_default:
+            continue
+        if gateway.family == "ipv4" and not _has_equal_route(gateway, other):
             continue
         if has_answered(neighbour(host, other.link, other.address)):
             return True
     return False
+
+
+def _has_equal_route(gateway: Gateway, other: Gateway) -> bool:
+    """Both have a default route in one table with the same metric."""
+    own, theirs = (
+        {(route.table, route.metric) for route in one.routes if is_default(route)}
+        for one in (gateway, other)
+    )
+    return not own.isdisjoint(theirs)
 
 
 def _unanswered(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: Severity) -> Finding:
@@ -162,7 +176,7 @@ def _unanswered(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: S
         link,
         f"{name} {_title_end(host, gateway, entry, is_outside=is_outside)}",
         evidence=tuple(evidence),
-        why=_why(gateway, others, is_outside=is_outside),
+        why=f"{_lost(host, gateway, entry)} {_causes(host, gateway, others)}",
         fixes=(*_fixes(host, gateway), _ask_again(gateway)),
     )
 
@@ -180,20 +194,40 @@ def _title_end(host: HostFacts, gateway: Gateway, entry: Neighbour, *, is_outsid
     return "does not answer"
 
 
-def _why(gateway: Gateway, others: list[Neighbour], *, is_outside: bool) -> str:
-    lost = "Packets to these addresses are lost."
-    if gateway.is_default:
-        lost = "Nothing leaves the subnet."
-    if is_outside:
-        cause = "The address of the gateway, or the address or prefix length of this NIC, is wrong."
-    elif others:
-        cause = "The address of the gateway is wrong, or the router is off or in another VLAN."
-    else:
-        cause = (
-            "The gateway is off or has another address, or this NIC is in another network (VLAN, "
-            "port group)."
+def _lost(host: HostFacts, gateway: Gateway, entry: Neighbour) -> str:
+    """What does not arrive."""
+    if _is_in_use(host, gateway) and is_recent(entry) and _another_answers(host, gateway):
+        return (
+            "Packets go by the other default route as long as its gateway answers; some are lost "
+            "whenever the kernel asks this one again."
         )
-    return f"{lost} {cause}"
+    family = gateway.family.replace("ip", "IP")
+    lost = f"{family} packets to networks without another route are lost"
+    if not gateway.is_default:
+        lost = "packets to these addresses are lost"
+    elif not _is_in_use(host, gateway):
+        lost = "what is sent by this route is lost"
+    if not is_recent(entry):
+        return f"If it still does not answer, {lost}."
+    return f"{lost[0].upper()}{lost[1:]}."
+
+
+def _causes(host: HostFacts, gateway: Gateway, others: list[Neighbour]) -> str:
+    """`others`: neighbours that answer."""
+    if _is_outside(gateway):
+        wrong = "the address of the gateway, or the address or prefix length of this NIC, is wrong"
+        if _is_declared(host, gateway):
+            return f"Possible: {wrong}, or the gateway is off."
+        return f"{wrong[0].upper()}{wrong[1:]}."
+    if others:
+        return (
+            "Possible: the address of the gateway is wrong, or the router is off, in another VLAN "
+            "or does not answer this host."
+        )
+    return (
+        "Possible: the gateway is off or has another address, or this NIC is in another network "
+        "(VLAN, port group)."
+    )
 
 
 def _is_outside(gateway: Gateway) -> bool:
@@ -354,7 +388,7 @@ def default_route_has_no_gateway(host: HostFacts) -> Outcomes:
                 "default route without a gateway; other networks do not answer",
                 evidence=(own.evidence, *asked),
                 why="The host asks for the addresses of other networks on this link, where nobody "
-                "has them.",
+                "answers for them.",
                 fixes=other_gateway_fixes(host, link, route),
             )
 
@@ -379,7 +413,7 @@ def _neighbours_outside(host: HostFacts, link: Link, family: str) -> list[Neighb
 )
 def name_server_does_not_answer(host: HostFacts) -> Outcomes:
     """A name server in a subnet of this host does not answer ARP or neighbour discovery: look-ups
-    wait for it.
+    that ask it first wait for it.
 
     nictop compares the addresses of resolv.conf (behind the stub of systemd-resolved: those that it
     asks) with the neighbour table: state failed, or incomplete for a second or more, asked for in
@@ -404,9 +438,12 @@ def name_server_does_not_answer(host: HostFacts) -> Outcomes:
 
 
 def _silent_server(host: HostFacts, link: Link, entry: Neighbour, others: list[str]) -> Finding:
-    why = "Names cannot be looked up: connections by name fail, logins and sudo are slow."
+    why = (
+        "Names that only a name server knows cannot be looked up: connections by name fail, logins "
+        "and sudo may be slow."
+    )
     if others:
-        why = "Each look-up waits some seconds for it before another server is asked."
+        why = "A look-up that asks it first waits some seconds before it asks another server."
     return link_finding(
         "warning",
         host,

@@ -56,7 +56,8 @@ def default_route_is_missing(host: HostFacts) -> Outcomes:
     """The configuration of a NIC has a gateway, or DHCP gave one, but there is no default route by
     the NIC.
 
-    Somebody or something deleted it, or the kernel refused it when the NIC was configured.
+    Somebody or something deleted it, it went when the link was set down, or the kernel refused it
+    when the NIC was configured.
 
     nictop compares ipv4.gateway and ipv6.gateway of the active NetworkManager profile, the option
     "routers" of its DHCP lease, and the gateways in files of netplan, systemd-networkd and ifupdown
@@ -151,7 +152,7 @@ def _missing_in_files(
             Evidence("configured in", file_and_line(entry), entry.file),
             _default_routes_evidence(others, family),
         ),
-        why=_way_out(others),
+        why=_way_out(others, family),
         fixes=tuple(fixes),
     )
 
@@ -186,10 +187,11 @@ def _links_with_default(host: HostFacts, family: str) -> list[str]:
     return [link.name for link in host.links if has_default_route(link, family)]
 
 
-def _way_out(others: list[str]) -> str:
+def _way_out(others: list[str], family: str) -> str:
+    packets = f"{_name(family)} packets to networks without another route"
     if others:
-        return f"Packets to other networks leave by {others[0]} only."
-    return "No packet leaves the subnets of this host: there is no way to other networks."
+        return f"{packets} leave by {names_text(others, MAX_LISTED)}."
+    return f"{packets} cannot be sent."
 
 
 @once_per_host
@@ -271,7 +273,7 @@ def _missing_default(
             Evidence("gateway", known, f"nmcli device show {link.name}"),
             _default_routes_evidence(others, family),
         ),
-        why=_way_out(others),
+        why=_way_out(others, family),
         fixes=(
             Fix("here", "Let NetworkManager set it again", (reapply(link),), None, note=note),
             _add_default_fix(link, family, gateway, "Or add it now"),
@@ -329,9 +331,11 @@ def address_of_the_profile_is_missing(host: HostFacts) -> Outcomes:
     """An address of the active profile is not on the NIC.
 
     Somebody deleted it (ip addr flush), or another program replaced it, as a second DHCP client
-    does: NetworkManager does not add it again by itself. nictop compares ipv4.addresses and
+    does; IPv6 addresses also go when the link is set down. NetworkManager does not add it again by
+    itself. nictop compares ipv4.addresses and
     ipv6.addresses of active NetworkManager profiles (method manual) with the addresses of the link.
-    Critical: the NIC has no other address than link-local ones; else warning.
+    Critical: the NIC has no other address than link-local ones, and no other link has it; else
+    warning.
 
     Not reported: NICs that are still being activated or have no carrier, ports of bridges and
     bonds, and other prefix lengths.
@@ -376,8 +380,12 @@ def _missing_addresses(
     shown, present = names_text(missing, 1), global_address_texts(link)
     now = names_text(present, MAX_LISTED) or "none"
     note = "If it is missing again, another program deletes it."
+    elsewhere = _link_with(host, missing[0])
+    why = "Nothing reaches this host by it, and programs bound to it fail."
+    if elsewhere:
+        why = f"It is on {elsewhere}: programs that use it on {link.name} fail."
     return link_finding(
-        "warning" if present else "critical",
+        "warning" if present or elsewhere else "critical",
         host,
         link,
         f"address {shown} of {quoted_name(profile.id)} is not on it",
@@ -386,9 +394,18 @@ def _missing_addresses(
             Evidence("missing", "; ".join(missing[:MAX_LISTED]), "nmcli con show"),
             Evidence("addresses", now, f"ip addr show dev {link.name}"),
         ),
-        why="Nothing reaches this host by it, and programs bound to it fail.",
+        why=why,
         fixes=(Fix("here", "Let NetworkManager set it again", (reapply(link),), None, note=note),),
     )
+
+
+def _link_with(host: HostFacts, address: str) -> str:
+    """Name of the link that has the address; "": none."""
+    wanted = _without_prefix(address)
+    for link in host.links:
+        if any(own.address == wanted for own in link.addresses):
+            return link.name
+    return ""
 
 
 def _parsed(written: str) -> tuple[str, str | None]:

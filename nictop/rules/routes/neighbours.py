@@ -253,9 +253,9 @@ def _wrong_network(conflict: Conflict) -> Finding:
         f"connected to {peer.other.host.name} {actual.name}, but its subnet is on {there.name} "
         f"there",
         evidence=_conflict_evidence(conflict),
-        why=f"One of the two NICs is in the wrong network. What answers nevertheless does so by "
-        f"{actual.name}, and is "
-        "dropped where rp_filter is strict.",
+        why=f"One of the two NICs is in the wrong network, or both networks are one Ethernet "
+        f"segment. What answers nevertheless does so by {actual.name}, and is dropped where "
+        "rp_filter is strict.",
         fixes=_place_fixes(host, [link]),
     )
 
@@ -447,8 +447,8 @@ def watched_hosts_do_not_answer_each_other(hosts: Sequence[HostFacts]) -> Outcom
     nictop compares the neighbour tables of both: state failed, or incomplete for a second or more,
     asked for in the last five minutes, and both links up with a carrier. Critical: each of them
     asked, and neither answered: they are in two networks (VLAN, port group, switch port), or
-    something between them drops all frames. Warning: one of them has the other one in its table as
-    reachable, so that frames pass, but the answers to the other direction get lost.
+    something drops their requests or answers. Warning: one of them has the other one in its table
+    as reachable, so that frames pass, but the answers to the other direction get lost.
 
     Not reported: a failure that the other host does not confirm (it may have been off), old and
     stale entries, hosts that a better known fault explains, and two networks with the same numbers
@@ -526,8 +526,8 @@ class _Silence:
 NEITHER_ANSWERS = _Silence(
     "critical",
     "does not answer, and is not answered",
-    "The two NICs are in different networks (VLAN, port group, switch port), or all frames between "
-    "them are dropped. If two separate networks have the same numbers, this is right.",
+    "The two NICs are in different networks (VLAN, port group, switch port), or their requests or "
+    "answers are dropped. If two separate networks have the same numbers, this is right.",
 )
 ONE_ANSWERS = _Silence(
     "warning",

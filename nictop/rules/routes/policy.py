@@ -27,10 +27,10 @@ def policy_rule_leads_to_an_empty_table(host: HostFacts) -> Outcomes:
     """A policy rule sends packets from an address of this host to a routing table that has no
     route.
 
-    The kernel passes over an empty table and uses the next rule: the packets leave by the NIC of
-    the main table, with the address of the other one, so that switches, firewalls and rp_filter on
-    the way drop them. The kernel removes the routes of a table when their NIC goes down, and not
-    every tool adds them again.
+    The kernel passes over an empty table and uses the next rule: the packets usually leave by the
+    NIC of the main table, with the address of the other one, and firewalls, clouds and rp_filter on
+    the way may drop them. The kernel removes the routes of a table when their NIC goes down, and
+    not every tool adds them again.
 
     nictop reads the rules (ip rule) and the routes of all tables. Reported: rules with an address
     of this host as source (from), whose table is empty.

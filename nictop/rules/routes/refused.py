@@ -33,6 +33,7 @@ from nictop.rules.routes.facts import (
     is_of_a_daemon,
     own_addresses,
     reason_not_to_rewrite,
+    routes,
     tables,
 )
 from nictop.rules.routes.fixes import change_route, delete_rule, ip, own_profile
@@ -80,8 +81,8 @@ def route_refuses_what_the_host_needs(host: HostFacts) -> Outcomes:
                 gateway.link,
                 f"gateway {gateway.address} is refused by {refusal_text(answer)}",
                 evidence=(gateway.evidence, refusal_evidence(answer)),
-                why="Packets to the gateway itself get an error, and its route is refused when "
-                "this NIC is configured again: then there is no way out.",
+                why="Packets to the gateway itself get an error. When this NIC is configured "
+                "again, the kernel refuses a route by this gateway, unless it says onlink.",
                 fixes=refusal_fixes(host, answer),
             )
     yield from _refused_name_servers(host, known)
@@ -91,7 +92,7 @@ def _refused_default(host: HostFacts, known: RoutingTables) -> Iterator[Finding]
     """Where a refusing default route of the table main comes before one with a link."""
     for family in ("ipv4", "ipv6"):
         refusing, best = _refusing_and_best(known, family)
-        if refusing is None or best is None or refusing.metric > best.metric:
+        if refusing is None or best is None or not _comes_first(refusing, best, known):
             continue
         if _has_wide_routes(known, family):
             continue
@@ -106,8 +107,9 @@ def _refused_default(host: HostFacts, known: RoutingTables) -> Iterator[Finding]
                 refusal_evidence(answer),
                 Evidence("default route", route_text(best), show),
             ),
-            why="Of two routes to the same addresses the one with the lower metric is used: all "
-            "packets to other networks are refused.",
+            why=f"Of two routes to the same addresses the one with the lower metric is used, of "
+            f"equal ones the first: {family.replace('ip', 'IP')} packets to networks without "
+            "another route are refused.",
             fixes=refusal_fixes(host, answer),
             item=family,
         )
@@ -131,6 +133,14 @@ def _refusing_and_best(
     return min(refusing, key=lowest_metric, default=None), min(
         ways, key=lowest_metric, default=None
     )
+
+
+def _comes_first(route: TableRoute, other: TableRoute, known: RoutingTables) -> bool:
+    """Of two default routes the one with the lower metric is used, of equal ones the first in the
+    table, whose order the kernel's list has."""
+    if route.metric != other.metric:
+        return route.metric < other.metric
+    return known.routes.index(route) < known.routes.index(other)
 
 
 def _has_wide_routes(known: RoutingTables, family: str) -> bool:
@@ -157,10 +167,10 @@ def _refused_name_servers(host: HostFacts, known: RoutingTables) -> Iterator[Fin
         return
     address, answer = refused[0]
     severity: Severity = "warning"
-    why = "Each look-up waits until another server is asked."
+    why = "Names are looked up by the other servers only."
     if len(refused) == len(asked):
         severity = "critical"
-        why = "No name can be looked up."
+        why = "No name server can be asked."
     yield host_finding(
         severity,
         host,
@@ -304,9 +314,20 @@ def refusal_fixes(host: HostFacts, answer: RouteAnswer) -> tuple[Fix, ...]:
         "Remove the route",
         (change_route("del", route, None),),
         False,
-        (change_route("add", route, None),),
+        (change_route(_adding(host, route), route, None),),
     )
     return now, _stored(host, "route")
+
+
+def _adding(host: HostFacts, route: TableRoute) -> str:
+    """The verb that puts it back to where it was: before one of the same metric, which "add"
+    refuses."""
+    place = route.family, route.table, route.destination, route.metric
+    for other in routes(host):
+        is_equal = (other.family, other.table, other.destination, other.metric) == place
+        if is_equal and other.type != route.type:
+            return "prepend"
+    return "add"
 
 
 def _stored(host: HostFacts, what: str) -> Fix:

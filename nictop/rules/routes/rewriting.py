@@ -15,10 +15,11 @@ from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.kernel.route_protocols import route_owner
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link, TableRoute
-from nictop.rules.fixes.commands import Command
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts
 from nictop.rules.routes.facts import has_several_next_hops, reason_not_to_rewrite, tables
 from nictop.rules.routes.fixes import change_route
+from nictop.rules.subjects import address_options, address_text
 
 MAX_ROUTES_AGAIN = 8
 """Routes of one link that a fix adds again."""
@@ -52,8 +53,11 @@ def remains(address: Address, removed: Address) -> bool:
     return own != other or "secondary" not in address.flags
 
 
-def lost_routes(host: HostFacts, link: Link, families: Sequence[str]) -> LostRoutes:
-    """The static routes of a link in the main table, and what is left to others."""
+def lost_routes(
+    host: HostFacts, link: Link, families: Sequence[str], *, by: Link | None = None
+) -> LostRoutes:
+    """The static routes of a link in the main table, and what is left to others. `by`: the link
+    by which they go afterwards, if that is another one."""
     known = tables(host)
     if known is None or not known.is_complete:
         return LostRoutes(note=UNKNOWN_ROUTES_NOTE)
@@ -68,8 +72,23 @@ def lost_routes(host: HostFacts, link: Link, families: Sequence[str]) -> LostRou
         owned_text(route) for route in known.routes if is_owned_default(route, link, families)
     )
     return LostRoutes(
-        tuple(change_route("replace", route, link) for route in again), " ".join((*left, *owned))
+        tuple(change_route("replace", route, by or link) for route in again),
+        " ".join((*left, *owned)),
     )
+
+
+def addresses_again(link: Link) -> tuple[Command, ...]:
+    """IPv6 addresses that the kernel removes when the link is set down (net/ipv6/addrconf.c
+    addrconf_ifdown), unless keep_addr_on_down is set, and that nothing announces."""
+    found = []
+    for address in link.addresses:
+        if address.family != "ipv6" or address.scope != "global":
+            continue
+        if "permanent" in address.flags:
+            options = address_options(address, address.prefix_length)
+            words = ("ip", "address", "replace", address_text(address), "dev", link.name)
+            found.append(command(*words, *options))
+    return tuple(found)
 
 
 def is_static_route_of(route: TableRoute, link: Link) -> bool:

@@ -12,7 +12,8 @@ it explains it, if the congestion window was full too; one below it is no limit,
 is given. All these formulas leave out retransmission timeouts. By the equation of RFC 5348,
 section 3.1, which has them, they take 15 % of the time at p = 2 % and a third at 5 %, even if a
 timeout is only four round trips: above `MAX_MODEL_LOSS` nothing is excluded by a formula. BBR does
-not slow down for losses below 2 % (draft-ietf-ccwg-bbr, BBR.LossThresh).
+not slow down for losses below 2 % (draft-ietf-ccwg-bbr, BBR.LossThresh), its first version, that of
+Linux, not by losses alone (net/ipv4/tcp_bbr.c).
 """
 
 from __future__ import annotations
@@ -360,7 +361,7 @@ def _segments_of_bbr(result: Result, flow: Flow, share: float) -> Judgement:
     located = _many_lost(result, flow, text, drops)
     if located.cause:
         return located
-    return _not_excluded(drops, dropped, _retransmits(text, "BBR slows down above 2 %"))
+    return _not_excluded(drops, dropped, _retransmits(text, "BBR may slow down above 2 %"))
 
 
 def _compared_with_model(

@@ -58,7 +58,7 @@ def timeout_failure(
     if is_little and plan.protocol == "tcp" and _has_sent(log):
         causes = "smaller MTU on the path, or jumbo frames on one side only"
         no_large = f"connected, but no full-sized packets {where}"
-        return Failure("black_hole", f"{no_large}: MTU black hole ({causes})")
+        return Failure("black_hole", f"{no_large}: probably an MTU black hole ({causes})")
     if payload_bytes:
         stalled = f"no more data {where}: connectivity lost after {seconds:.0f} s"
         return Failure("stall", stalled + overcome_loss(log))

@@ -166,9 +166,9 @@ def _duplicates(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Failur
             for link in _links_with(log, name, end.there.address):
                 yield Failure(
                     "duplicate",
-                    f"{clean(name)} also has {end.there.address}, on {clean(link.name)}: it is "
-                    f"random which of the two "
-                    f"is reached; give {clean(end.there.host)} or {clean(name)} another address",
+                    f"{clean(name)} also has {end.there.address}, on {clean(link.name)}: in one "
+                    f"network either of the two may be reached; give {clean(end.there.host)} or "
+                    f"{clean(name)} another address",
                 )
 
 

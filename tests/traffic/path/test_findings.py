@@ -107,8 +107,58 @@ def test_two_answers_for_the_gateway() -> None:
     )
     macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
     (one,) = found(healthy("a", "b", path=path, resolved="192.0.2.1", macs=macs))
-    assert one.title == "duplicate address 192.0.2.1: 2 MAC addresses answer"
+    assert one.title == "2 MAC addresses answer for 192.0.2.1: duplicate address, or proxy ARP"
     assert str(one.fixes[1].commands[0]) == "ip neighbour show to 192.0.2.1"
+
+
+def test_several_answers_are_two_machines_or_one() -> None:
+    macs = (MAC["b"], "02:00:00:00:00:99")
+    (one,) = found(healthy("a", "b", macs=macs))
+    assert one.title.startswith("2 MAC addresses answer for 192.0.2.11")
+    assert "or one answers by several NICs" in one.why and "random" not in one.why
+
+
+def test_entry_that_nobody_confirms_may_be_made_by_the_other_end() -> None:
+    (one,) = found(healthy("a", "b", macs=()))
+    assert one.rule == "path_neighbour_unconfirmed"
+    assert "until 192.0.2.11 itself asks" in one.why
+
+
+def test_path_mtu_is_learned_once_for_all_connections() -> None:
+    size = PathSize("udp", 1500, 1400, IcmpError(3, 4, "192.0.2.1", 1400))
+    (one,) = found(healthy("a", "b", sizes=(size,)))
+    assert one.rule == "path_mtu_smaller"
+    assert "for ten minutes" in one.why and "each connection" not in one.why
+
+
+@pytest.mark.parametrize(
+    ("rp_filter", "route", "why"),
+    [
+        (1, "unicast", "The path is asymmetric"),
+        (2, "none", "There is no route back to the sender. With rp_filter 2 (loose)"),
+        (0, "unicast", "The kernel counted packets that rp_filter dropped"),
+    ],
+)
+def test_what_rp_filter_does_depends_on_its_value(rp_filter: int, route: str, why: str) -> None:
+    silent = tuple(PathReplies(name, "", 20, ()) for name in ("icmp", "udp", "tcp"))
+    there, back = healthy("a", "b", replies=silent), healthy("b", "a", replies=silent)
+    assert there.listener is not None and back.test is not None
+    path = TrafficPath(ADDRESS["a"], ADDRESS["b"], route, 3, None, "reachable", MAC["a"])
+    there = replace(there, listener=replace(there.listener, rp_filter_drops=9, delivered=()))
+    back = replace(back, test=replace(back.test, path=path))
+    facts = {**FACTS, "b": facts_with_rp_filter(rp_filter)}
+    findings = path_findings(PathResult(1.0, "", 0, (there, back)), facts)
+    one = next(finding for finding in findings if finding.rule == "path_rp_filter")
+    assert one.why.startswith(why)
+    assert ("asymmetric" in one.why) == (rp_filter == 1)
+
+
+def facts_with_rp_filter(value: int) -> HostFacts:
+    """Host b."""
+    sysctl = {f"net.ipv4.conf.{place}.rp_filter": value for place in ("all", NIC)}
+    snapshot = host_facts({"base": "kvm-guest", "settings": {"sysctl": sysctl}}).snapshot
+    links = {2: replace(snapshot.links[2], address=MAC["b"])}
+    return HostFacts(replace(snapshot, host="b", links=links))
 
 
 def test_router_reports_a_larger_mtu_than_passes() -> None:
@@ -235,7 +285,9 @@ def test_counter_that_explains_what_is_lost() -> None:
     ingress = LossCount("qdisc", "ingress", 6, 2, "ffff:")
     (one,) = found(losing(ingress))
     assert (one.rule, one.severity, one.host, one.subject) == ("path_dropped", "critical", "b", NIC)
-    assert one.title == f"drops packets of the test: 6 packets dropped by the tc filters of {NIC}"
+    assert (
+        one.title == f"drops packets during the test: 6 packets dropped by the tc filters of {NIC}"
+    )
     assert one.evidence[0].source == f"tc -s filter show dev {NIC} ingress"
     for other in (replace(ingress, count=2), replace(ingress, ifindex=77)):
         assert {one.rule for one in found(losing(other))} == {"path_firewall"}, (

@@ -51,7 +51,7 @@ def test_a_tap_whose_guest_does_not_fetch_is_named() -> None:
         "h",
     )
     assert (finding.subject, finding.ifindex) == ("vnet7", 99)
-    assert finding.title == "drops packets of b: tx_dropped of vnet7 +38"
+    assert finding.title == "drops packets on the path of b: tx_dropped of vnet7 +38"
     assert finding.why.endswith("its virtual CPUs or the vhost thread are busy or stopped.")
 
 

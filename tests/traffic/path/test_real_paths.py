@@ -407,7 +407,9 @@ async def test_duplicate_address(version: int) -> None:
             report = await tested(both, ADDRESSES[version])
         found = only(report, "path_duplicate_address")
         assert (found.host, found.severity) == ("a", "critical")
-        assert found.title == f"duplicate address {address}: 2 MAC addresses answer"
+        assert found.title == (
+            f"2 MAC addresses answer for {address}: duplicate address, or proxy ARP"
+        )
         other = third.run(["cat", f"/sys/class/net/{WIRE}/address"]).strip()
         texts = [one.value for one in found.evidence]
         assert f"{other} (not a watched NIC)" in texts and any(

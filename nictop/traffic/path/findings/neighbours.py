@@ -88,10 +88,9 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
             ),
             Evidence(question, "no answer", "packet socket"),
         ),
-        why=f"When this entry expires, {tested.sender.host} cannot find {address} again, and the "
-        f"path ends. A network "
-        "that drops broadcast or multicast frames, and a host that does not answer (arp_ignore, a "
-        "filter), look so.",
+        why=f"When this entry is removed, {tested.sender.host} does not find {address} by asking, "
+        f"and the path ends until {address} itself asks. A network that drops broadcast or "
+        "multicast frames, and a host that does not answer (arp_ignore, a filter), look so.",
         fixes=(
             Fix(
                 "peer",
@@ -119,15 +118,15 @@ def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Findi
         "critical",
         tested.host,
         link,
-        f"duplicate address {address}: {len(owners)} MAC addresses answer",
+        f"{len(owners)} MAC addresses answer for {address}: duplicate address, or proxy ARP",
         evidence=_evidence(tested, owners),
-        why="It is random which host receives the packets, and it changes when the neighbour "
-        "entry expires. "
-        "Connections hang or are reset.",
+        why="Several machines have the address, or one answers by several NICs or for another one "
+        "(proxy ARP, redundant routers). Which one receives the packets can change whenever the "
+        "neighbour entry is renewed: if these are two machines, connections hang or are reset.",
         fixes=(
             Fix(
                 "peer",
-                "Give one of them another address",
+                "Give one of them another address, if these are two machines",
                 (),
                 note="Find the other host: the port of its MAC address is in the forwarding table "
                 "of the bridge "
@@ -175,8 +174,8 @@ def _other_host(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
         link,
         f"another host answers for {_resolved(tested)} of {tested.receiver.host}",
         evidence=_evidence(tested, owners),
-        why=f"Packets to {tested.receiver.host} reach another host: both have the address, or the "
-        f"other one answers "
+        why=f"Packets to {tested.receiver.host} are sent to another host: both have the address, "
+        f"or the other one answers "
         "for it (proxy ARP).",
         fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
     )

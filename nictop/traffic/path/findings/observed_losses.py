@@ -123,8 +123,8 @@ def _finding(found: Counted, worst: Finding, lost: int) -> Finding:
     guest = tap.machine or tap.guest.host
     text = loss_text(link.name, loss)
     why = (
-        f"{tap.tap.host} counted this during the test, on the path of {guest}: it explains at "
-        f"least half of the loss."
+        f"{tap.tap.host} counted this during the test, on the path of {guest}: at least half as "
+        f"many as were lost."
     )
     if _is_not_fetched(link, loss):
         why += (
@@ -136,7 +136,7 @@ def _finding(found: Counted, worst: Finding, lost: int) -> Finding:
         worst.severity,
         tap.tap.host,
         link.name,
-        f"drops packets of {guest}: {text}",
+        f"drops packets on the path of {guest}: {text}",
         evidence=(
             Evidence("during the test", text, loss_source(link.name, loss)),
             Evidence("unanswered", count_noun(lost, "packet"), "path test"),

@@ -95,12 +95,24 @@ def _rp_filter_finding(
         link,
         f"rp_filter drops packets from {sender.address} ({sender.host}): route back {route}",
         evidence=tuple(evidence),
-        why="The path is asymmetric: packets arrive on this NIC, and replies would use another "
-        "one. With rp_filter 1 "
-        "(strict) the kernel drops these packets, and does not answer ARP requests of their "
-        "sender. Nothing is logged.",
+        why=f"{_why_dropped(rp_filter, route)} The kernel does not answer ARP requests of such a "
+        "sender either, and logs it only with log_martians.",
         fixes=tuple(fixes),
     )
+
+
+def _why_dropped(rp_filter: int | None, route: str) -> str:
+    if rp_filter == LOOSE and route == "none":
+        return (
+            "There is no route back to the sender. With rp_filter 2 (loose) the kernel drops what "
+            "it sends."
+        )
+    if rp_filter == STRICT:
+        return (
+            "The path is asymmetric: packets arrive on this NIC, and replies would use another "
+            "one. With rp_filter 1 (strict) the kernel drops these packets."
+        )
+    return "The kernel counted packets that rp_filter dropped while those of the test were lost."
 
 
 def _loose_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
@@ -139,7 +151,7 @@ def asymmetric_findings(tested: TestedDirection) -> Iterator[Finding]:
             Evidence("packets arrive on", link.name, "IP_PKTINFO"),
             Evidence(f"route back to {sender}", f"by {by.name}", route_command),
         ),
-        why="Each NIC carries one direction of the traffic. A stateful firewall or rp_filter 1 "
-        "(strict) drops it.",
+        why="Each NIC carries one direction of the traffic. A stateful firewall, or rp_filter 1 "
+        "(strict) at one of the ends, may drop it.",
         fixes=_source_routing_fixes(tested, link),
     )

@@ -48,9 +48,9 @@ def _smaller_mtu(
         link,
         f"path MTU to {tested.receiver.host} is {size.largest} (MTU of this NIC: {size.limit})",
         evidence=(_size_evidence(tested, size), _too_big_evidence(too_big)),
-        why="Path MTU discovery works: the kernel learns the size and uses it. The first "
-        "packets of each "
-        "connection are lost, and a tunnel or UDP program that sets DF must know the size.",
+        why="Path MTU discovery works: the kernel learns the size and uses it for ten minutes. The "
+        "packets from which it learns it are lost, and a tunnel or UDP program that sets DF must "
+        "know the size.",
     )
 
 

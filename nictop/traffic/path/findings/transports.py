@@ -112,11 +112,9 @@ def _wrong_checksums(tested: TestedDirection, protocols: Sequence[str], count: i
             ),
             *_offload_evidence(tested.host, tested.link),
         ),
-        why="The kernel leaves the checksums of UDP and TCP to the NIC, and something on the way "
-        "does not complete "
-        "them: the driver, a virtual switch, or a program that forwards frames. ICMP passes, "
-        "because the kernel "
-        "computes its checksum itself.",
+        why="Usually the kernel of the sender leaves the checksums of UDP and TCP to the NIC, and "
+        "something on the way does not complete them: the driver, a virtual switch, or a program "
+        "that forwards frames. ICMP passes then, because the kernel computes its checksum itself.",
         fixes=_checksum_fixes(tested.host, tested.link),
     )
 
@@ -132,14 +130,13 @@ def dropped_finding(
         "critical" if len(protocols) > 1 else "warning",
         host,
         host.snapshot.links.get(count.ifindex or end.ifindex or 0),
-        f"drops packets of the test: {text_of(host, count)}",
+        f"drops packets during the test: {text_of(host, count)}",
         evidence=(
             Evidence("during the test", text_of(host, count), source_of(host, count)),
             Evidence(what, "no answer", "path test"),
         ),
-        why="Counted on this host while the packets of the test were lost: it explains at least "
-        "half of them. Nothing "
-        "between the hosts need be looked for before this.",
+        why="Counted on this host while packets of the test were lost, at least half as many: look "
+        "here before anything between the hosts.",
     )
 
 
@@ -170,9 +167,10 @@ def _only_icmp(tested: TestedDirection) -> Finding:
         "critical",
         tested.host,
         tested.link,
-        f"only ICMP echo passes to {there} and back: all UDP and TCP is lost",
+        f"only ICMP echo passes to {there} and back: UDP and TCP of the test are lost",
         evidence=tuple(evidence),
-        why=f"{why} ping works, and nothing else does between {here} and {there}.",
+        why=f"{why} ping works between {here} and {there}; UDP and TCP were tested on port "
+        f"{tested.test.port} only.",
         fixes=fixes,
     )
 
