@@ -21,7 +21,7 @@ from nictop.model.text.words import is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.rules.cpu_limit import TooLong, limited
-from nictop.rules.far_ends import with_watched_ends
+from nictop.rules.far_ends import far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Cause, Finding, FindingIdentity, Severity, Skipped
 from nictop.rules.fixes.added_lines import without_added_lines
 from nictop.rules.fixes.odd_names import without_odd_names
@@ -458,7 +458,7 @@ def diagnosis_steps(
                 else:
                     yield
             yield
-    remaining = with_watched_ends(_without_consequences(findings), ordered)
+    remaining = with_watched_ends(_without_consequences(findings), far_ends(ordered))
     remaining = yield from _with_marks(remaining, ordered)
     places = {rule.name: place for place, rule in enumerate(chosen)}
 

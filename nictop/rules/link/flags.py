@@ -47,8 +47,8 @@ def arp_is_off(host: HostFacts) -> Outcomes:
     """ARP is off on an Ethernet link that has addresses: MAC addresses are neither requested nor
     answered.
 
-    nictop reads the link flag NOARP. The kernel forgets the neighbours of the link at once, those of
-    IPv6 too, and sends all unicast packets to the MAC address of the link itself: no other host
+    nictop reads the link flag NOARP. The kernel forgets the neighbours of the link at once, those
+    of IPv6 too, and sends all unicast packets to the MAC address of the link itself: no other host
     takes them. Hosts that know its MAC address still reach it until their entries expire, but get
     no answer. Neighbours whose MAC address was set by hand since (ip neighbour) are not affected.
 
