@@ -24,6 +24,7 @@ from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.far_ends import far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Cause, Finding, FindingIdentity, Severity, Skipped
 from nictop.rules.fixes.added_lines import without_added_lines
+from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import HostFacts, forget_indexes
@@ -401,7 +402,7 @@ def _of_rule(
     for host in hosts:
         if host.name == outcome.host:
             fixes = without_added_lines(with_profile_notes(host, outcome.fixes))
-            fixes = without_odd_names(host, fixes)
+            fixes = without_odd_names(host, with_ipv6_notes(host, fixes))
             return replace(outcome, rule=rule.name, fixes=fixes)
     return replace(outcome, rule=rule.name)
 

@@ -20,6 +20,7 @@ from nictop.probe.records import Address, Link
 from nictop.rules.bonds.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
+from nictop.rules.fixes.ipv6_addresses import add_again, lost_addresses
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.host import HostFacts, link_driver
@@ -34,7 +35,7 @@ from nictop.rules.kernel_messages import (
 from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import address_text, is_up, link_finding, used_links
+from nictop.rules.subjects import address_text, is_up, link_finding, names_text, used_links
 
 MIN_LOSSES_PER_HOUR = 3
 """Of the carrier, in the last hour: reconfiguration (ethtool -L, another MTU) takes one or two."""
@@ -48,6 +49,7 @@ PCI_CLASS_NETWORK_OTHER = 0x0280
 """Wi-Fi NICs have it."""
 WIRELESS_PREFIXES = ("wl", "ww")
 """Names of Wi-Fi and mobile NICs, systemd.net-naming-scheme(7)."""
+MAX_SHOWN_ADDRESSES = 4
 EEE_SPEEDS = (2500,)
 """Mb/s at which igc loses its link with Energy Efficient Ethernet; vyos/vyos-build#366."""
 
@@ -365,8 +367,8 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
     Checked: NICs that systemd-networkd, netplan or ifupdown configure with addresses, and NICs that
     have an address or a default route, unless a NetworkManager profile is active on them (other
     rules check those); also the veth of a container. An IPv4 address stays when a link is set down,
-    and can be set before it is up. Not checked: ports of bridges and bonds, and links without
-    configuration.
+    and can be set before it is up; IPv6 addresses go: those that nictop read before count as well.
+    Not checked: ports of bridges and bonds, and links without configuration.
 
     Sources: systemd.network(5), netplan(5), interfaces(5).
     """
@@ -374,8 +376,8 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
     for link in host.links:
         if link.master is not None or link.carrier or not _is_nic(host, link):
             continue
-        source = sources.get(link.name)
-        if not _is_wanted(link, source) or _networkmanager_decides(host, link):
+        source, lost = sources.get(link.name), lost_addresses(host, link)
+        if not (lost or _is_wanted(link, source)) or _networkmanager_decides(host, link):
             continue
         is_off = not is_up(link)
         state = "administratively down" if is_off else "no carrier"
@@ -384,14 +386,78 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
         if has_global_address(link):
             evidence.append(address_evidence(link))
+        evidence += _lost_evidence(lost)
         yield link_finding(
             "warning",
             host,
             link,
-            f"{'has an address' if source is None else 'configured'}, but {state}",
+            f"{_why_it_is_wanted(link, source)}, but {state}",
             evidence=tuple(evidence),
             why="Its addresses are not reachable." if is_off else CAUSES[nic_kind(host, link)].down,
             fixes=_bring_up(host, link, off=is_off),
+        )
+
+
+def _why_it_is_wanted(link: Link, source: str | None) -> str:
+    if source is not None:
+        return "configured"
+    if has_global_address(link) or link.default_routes:
+        return "has an address"
+    return "had an address"
+
+
+def _lost_evidence(lost: tuple[Address, ...]) -> list[Evidence]:
+    if not lost:
+        return []
+    texts = names_text([address_text(one) for one in lost], MAX_SHOWN_ADDRESSES)
+    return [Evidence("gone with the link", texts, "read before")]
+
+
+@host_rule(
+    "warning",
+    yields_to=(
+        "address_of_the_profile_is_missing",
+        "configured_address_is_missing",
+        "ip_address_is_on_two_hosts",
+    ),
+    needs=("addresses",),
+)
+def ipv6_address_went_with_the_link(host: HostFacts) -> Outcomes:
+    """An IPv6 address that was set by hand is gone since its link was set down and up.
+
+    The kernel removes IPv6 addresses when a link is set down, and not IPv4 addresses; up does not
+    add them again. nictop compares what it has read before, while the host was watched: permanent
+    addresses of global scope.
+
+    Not reported: links that are down now (another check says what went with them), addresses of
+    router advertisements and DHCPv6, links with keep_addr_on_down, which keep them, and a link that
+    has been given another address in the same subnet. nictop does not know of addresses that were
+    gone before it first read the host.
+
+    Sources: kernel net/ipv6/addrconf.c addrconf_ifdown; ip-sysctl.rst keep_addr_on_down.
+    """
+    for link in host.links:
+        lost = lost_addresses(host, link)
+        if not lost or not is_up(link):
+            continue
+        first = address_text(lost[0])
+        more = "" if len(lost) == 1 else f" and {len(lost) - 1} more"
+        added = add_again(link, lost)
+        removed = [
+            command("ip", "address", "del", address_text(one), "dev", link.name) for one in lost
+        ]
+        yield link_finding(
+            "warning",
+            host,
+            link,
+            f"IPv6 address gone: {first}{more}, there before the link was set down",
+            evidence=(*_lost_evidence(lost), address_evidence(link)),
+            why="The kernel removes IPv6 addresses that were set by hand when a link is set down, "
+            "and does not add them again.",
+            fixes=(
+                Fix("here", "Add it again", added, persistent=False, undo=tuple(removed[::-1])),
+            ),
+            item=lost[0].address,
         )
 
 
