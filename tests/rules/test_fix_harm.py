@@ -22,6 +22,8 @@ from nictop.probe.records import Link
 from nictop.rules import Finding, Fix, HostFacts, diagnose
 from nictop.rules.fixes.commands import Command
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, sysctl_fixes
+from nictop.rules.routes.rewriting import secondaries_of
+from nictop.rules.subjects import address_text
 from tests.reports.library import reports, with_messages
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -221,6 +223,36 @@ def matched_links(host: HostFacts, rule: str) -> list[str]:
             or (link.ethtool.driver is not None and link.ethtool.driver.driver == driver[1])
         )
     ]
+
+
+def test_no_address_goes_with_another_one() -> None:
+    """Secondary addresses of its subnet do: they are removed before, or set again. One with a
+    lifetime, which no command restores, is not removed. The plan of a change refuses both."""
+
+    def takes_others(one: TypedFix) -> bool:
+        if one.fix.where != "here":
+            return False
+        return any(left_out(one.host, steps) for steps in (one.lines, list(map(str, one.fix.undo))))
+
+    assert broken(takes_others) == []
+
+
+def left_out(host: HostFacts, lines: list[str]) -> list[str]:
+    """What the addresses that lines remove take with them."""
+    missing = []
+    for number, line in enumerate(lines):
+        words = line.split()
+        if words[1:3] not in (["address", "del"], ["addr", "del"]) or words[0] != "ip":
+            continue
+        link = host.links_by_name[words[5]]
+        others = " ".join((*lines[:number], *lines[number + 1 :]))
+        for address in link.addresses:
+            if address_text(address) == words[3]:
+                gone = secondaries_of(link, address)
+                missing += [text for text in map(address_text, gone) if text not in others]
+                is_lent = "permanent" not in address.flags
+                missing += [words[3]] if is_lent and f"add {words[3]}" in others else []
+    return missing
 
 
 def test_profiles_that_are_modified_exist() -> None:

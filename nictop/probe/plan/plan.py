@@ -167,7 +167,9 @@ def read_operation(
         )
     after = target_state(operation, before)
     try:
-        undo = () if equal(before, after) else read_undo(operation, before, links, roots)
+        undo: tuple[tuple[str, ...], ...] = ()
+        if not equal(before, after):
+            undo = read_undo(operation, before, links, roots, removed_before(operation, earlier))
     except OSError as error:
         raise ValueError(
             f"the values to restore {operation.subject} cannot be read: {error}"
@@ -175,6 +177,15 @@ def read_operation(
     return PlannedOperation(
         operation, before, after, undo, touched, words, subject=operation.subject
     )
+
+
+def removed_before(operation: Operation, earlier: Iterable[PlannedOperation]) -> list[str]:
+    """Addresses of its interface, with prefix lengths."""
+    found = []
+    for one in earlier:
+        if one.operation.kind == "address del" and one.operation.interface == operation.interface:
+            found.append(one.operation.settings[0][0])
+    return found
 
 
 def is_created_by(operation: Operation, earlier: Iterable[PlannedOperation]) -> bool:

@@ -9,7 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from nictop.model.devices.link_history import losses_after_the_first_carrier
+from nictop.model.devices.link_history import (
+    is_set_ipv6_address,
+    losses_after_the_first_carrier,
+)
 from nictop.model.devices.links import has_global_address
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
 from nictop.model.time_axis import event_time_text
@@ -35,7 +38,14 @@ from nictop.rules.kernel_messages import (
 from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import address_text, is_up, link_finding, names_text, used_links
+from nictop.rules.subjects import (
+    address_options,
+    address_text,
+    is_up,
+    link_finding,
+    names_text,
+    used_links,
+)
 
 MIN_LOSSES_PER_HOUR = 3
 """Of the carrier, in the last hour: reconfiguration (ethtool -L, another MTU) takes one or two."""
@@ -332,14 +342,23 @@ def _failed_address_evidence(address: Address) -> Evidence:
     return Evidence("address", f"{address_text(address)} {flags}", "RTM_GETADDR: IFA_F_DADFAILED")
 
 
+LIFETIME_NOTE = (
+    "It has a lifetime, which it would not have when added by hand. A router's prefix gives it "
+    "again when the link was set down and up, a DHCPv6 client when it is started again."
+)
+
+
 def _add_again_fix(link: Link, address: Address) -> Fix:
     text = address_text(address)
+    if not is_set_ipv6_address(address) and address.scope == "global":
+        return Fix("here", "Get it again after solving the conflict", (), note=LIFETIME_NOTE)
+    options = address_options(address, address.prefix_length)
     return Fix(
         "here",
         "Add the address again after solving the conflict",
         (
             command("ip", "addr", "del", text, "dev", link.name),
-            command("ip", "addr", "add", text, "dev", link.name),
+            command("ip", "addr", "add", text, "dev", link.name, *options),
         ),
         persistent=False,
     )

@@ -63,7 +63,8 @@ def _on_a_port(
     written = list(map(address_text, addresses))
     of_master = ", ".join(map(address_text, global_addresses(master, "ipv4"))) or "none"
     kind = link_driver(master) or master.kind
-    drop = tuple(command("ip", "address", "del", text, "dev", link.name) for text in written)
+    # the last one first: the secondary ones of a subnet go with its primary one
+    drop = tuple(command("ip", "address", "del", text, "dev", link.name) for text in written[::-1])
     again = tuple(_add(link, address) for address in addresses)
     note = ""
     if any("permanent" not in address.flags for address in addresses):

@@ -509,7 +509,11 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert change.prepare([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
-        assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
+        secondary, primary = (
+            ["ip", "address", "del", f"192.0.2.{number}/24", "dev", LINK] for number in (8, 7)
+        )
+        assert change.prepare([secondary])
+        assert change.prepare([secondary, primary]), "what it would take is removed before"
 
 
 def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace) -> None:
