@@ -529,6 +529,20 @@ def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace)
         assert lost in change.prepare([other, remove]).plan[1].disturbs
 
 
+def test_only_a_link_that_may_be_reset_is_said_to_be(host: Namespace) -> None:
+    """A veth stores another MTU; other offloads may reset it."""
+    features = [
+        "ethtool",
+        "-K",
+        LINK,
+        "gro",
+        "on" if "generic-receive-offload: off" in host.run(["ethtool", "-k", LINK]) else "off",
+    ]
+    with change_client(host) as change:
+        assert change.prepare(MTU).plan[0].disturbs == ()
+        assert f"may reset {LINK}" in " ".join(change.prepare([features]).plan[0].disturbs)
+
+
 def test_another_prefix_length_of_an_ipv6_address(host: Namespace) -> None:
     """It is removed first, and its routes via a gateway stay; not if one has it as its source."""
     host.run(["sh", "-c", f"echo 0 > /proc/sys/net/ipv6/conf/{LINK}/disable_ipv6"])
