@@ -255,6 +255,23 @@ def left_out(host: HostFacts, lines: list[str]) -> list[str]:
     return missing
 
 
+def test_a_title_does_not_name_the_host_that_is_named_beside_it() -> None:
+    """``Set prefix length 24 (on vm1, until the next reboot)``"""
+
+    def is_twice(case: Case, finding: Finding, fix: Fix) -> bool:
+        named = finding.host if fix.where == "here" else fix.peer
+        return len(named) > 1 and f" {named} " in f" {fix.title.replace(':', ' ')} "
+
+    twice = {
+        f"{finding.rule}: {fix.title}"
+        for case in cases()
+        for finding in case.findings
+        for fix in finding.fixes
+        if is_twice(case, finding, fix)
+    }
+    assert twice == set()
+
+
 def test_profiles_that_are_modified_exist() -> None:
     def is_unknown(one: TypedFix) -> bool:
         if one.fix.where != "here":

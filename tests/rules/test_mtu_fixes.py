@@ -125,7 +125,7 @@ def test_check_and_path_test_name_the_same_two_ways() -> None:
         * 2
     )
     titles = [finding.fixes[-1].title for finding in (tested, *checked)]
-    assert titles == ["Or set MTU 1500 on b enp1s0"] * 2
+    assert titles == ["Or set MTU 1500 on enp1s0"] * 2
 
 
 def all_findings() -> Iterator[Finding]:

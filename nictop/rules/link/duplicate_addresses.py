@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, as_alternative
 from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS_PLACEHOLDER,
@@ -263,16 +264,8 @@ def _is_static(place: NetworkPlace) -> bool:
 
 
 def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
-    there = _another_address(other)
-    at_peer = Fix(
-        "peer",
-        f"Change the address on {other.host.name} instead",
-        there.commands,
-        there.persistent,
-        there.undo,
-        there.note,
-        other.host.name,
-    )
+    there = as_alternative(_another_address(other))
+    at_peer = replace(there, where="peer", peer=other.host.name)
     return tuple(chain((_another_address(place),), (at_peer,), _arp_check(place)))
 
 

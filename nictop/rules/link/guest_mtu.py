@@ -112,7 +112,7 @@ def _set_mtu_fix(link: Link, size: int, title: str, note: str = "") -> Fix:
 
 def _fixes_in_the_guest(at: Attachment, size: int) -> Iterator[Fix]:
     for fix in mtu_fixes(at.guest, at.nic, size):
-        title = f"On {at.guest.name}: {fix.title}"
+        title = fix.title if fix.persistent else f"Set MTU {size} on {at.nic.name}"
         yield replace(fix, where="peer", title=title, peer=at.guest.name)
         # else see bridge_uplink_has_a_smaller_mtu, and mtu_differs_in_one_subnet
 
@@ -554,7 +554,7 @@ def _equal_ends(
     if not is_smaller and ends.owner is not None and ends.other is not None:
         far, owner = ends.other, ends.owner
         if can_have_mtu(far, size) and _passes(owner, far, size, watched):
-            fix = _set_mtu_fix(far, size, f"Set MTU {size} on {owner.name} {far.name}")
+            fix = _set_mtu_fix(far, size, f"Set MTU {size} on {far.name}")
             return (replace(fix, where="peer", peer=owner.name), *_lowered_end(ends))
     return (_by_hand(host, ends, ends.smaller if is_smaller else size),)
 
@@ -568,7 +568,7 @@ def _lowered_end(ends: VethEnds) -> Iterator[Fix]:
     if link.mtu > size and link.master is None and can_have_mtu(link, size):
         yield as_alternative(_set_mtu_fix(link, size, f"Set MTU {size} on {link.name}"))
     if other.mtu > size and other.master is None and can_have_mtu(other, size):
-        title = f"Set MTU {size} on {owner.name} {other.name}"
+        title = f"Set MTU {size} on {other.name}"
         fix = replace(_set_mtu_fix(other, size, title), where="peer", peer=owner.name)
         yield as_alternative(fix)
 
@@ -576,7 +576,7 @@ def _lowered_end(ends: VethEnds) -> Iterator[Fix]:
 def _by_hand(host: HostFacts, ends: VethEnds, wanted: int) -> Fix:
     """In the configuration of what makes the ends."""
     if ends.owner is not None:
-        title = f"Set MTU {wanted} on {ends.owner.name} {ends.name}"
+        title = f"Set MTU {wanted} on {ends.name}"
         return Fix("peer", title, (), True, note=SAME_MTU_NOTE, peer=ends.owner.name)
     if ends.other is not None:
         return Fix("here", f"Set MTU {wanted} on both ends", (), True, note=SAME_MTU_NOTE)

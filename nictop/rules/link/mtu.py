@@ -76,7 +76,7 @@ def _on_the_other(host: HostFacts, other: Link, size: int) -> tuple[Fix, ...]:
     return (
         Fix(
             "peer",
-            f"Or set MTU {size} on {host.name} {other.name}",
+            f"Or set MTU {size} on {other.name}",
             (command("ip", "link", "set", "dev", other.name, "mtu", str(size)),),
             persistent=False,
             undo=(command("ip", "link", "set", "dev", other.name, "mtu", str(other.mtu)),),

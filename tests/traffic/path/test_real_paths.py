@@ -190,7 +190,7 @@ async def test_smaller_mtu_of_the_other_nic(both: Pair, version: int) -> None:
         )
         assert sizes_of(measured(report, 1))["udp"].largest == 1400
         raised, lowered = found.fixes
-        titles = [f"Set MTU 1500 on b {WIRE}", f"Or set MTU 1400 on {WIRE}"]
+        titles = [f"Set MTU 1500 on {WIRE}", f"Or set MTU 1400 on {WIRE}"]
         assert [raised.title, lowered.title] == titles
         for fix, namespace in ((raised, both.server), (lowered, both.client)):
             with applied(namespace, str(fix.commands[0]), str(fix.undo[0])):

@@ -214,7 +214,7 @@ def _is_below_its_other_end(tested: TestedDirection, peer_link: Link, mtu: int) 
 def _raised_fix(tested: TestedDirection, link: Link, peer_link: Link) -> Fix | None:
     if not can_have_mtu(peer_link, link.mtu):
         return None
-    title = f"Set MTU {link.mtu} on {tested.receiver.host} {peer_link.name}"
+    title = f"Set MTU {link.mtu} on {peer_link.name}"
     fix = _mtu_fix("peer", title, peer_link.name, link.mtu, peer_link.mtu)
     return replace(fix, note=WHOLE_PATH_NOTE, peer=tested.receiver.host)
 
@@ -239,11 +239,16 @@ def _lowered_fixes(
     now, *stored = changes
     others = _other_ends(tested, link, mtu)
     if others:
-        ends = " and ".join(fix.title for fix in others)
+        ends = " and ".join(map(_named_end, others))
         note = f"All ends need the same MTU: also {ends}. {note}".rstrip()
     here = replace(now, title=f"Set MTU {mtu} on {link.name}", note=note)
     there = [replace(fix, title=f"Set MTU {mtu} on {fix.title}") for fix in others]
     return (here, *there, *stored)
+
+
+def _named_end(fix: Fix) -> str:
+    """``ens224 on vm1``, ``vethb, the other end of the veth``"""
+    return f"{fix.title} on {fix.peer}" if fix.where == "peer" else fix.title
 
 
 def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
@@ -265,8 +270,7 @@ def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
         title = f"{below.name}, the other end of the veth"
         found.append(_mtu_fix("here", title, below.name, mtu, below.mtu))
     if peer is not None and peer.mtu > mtu:
-        title = f"{tested.receiver.host} {peer.name}"
-        fix = _mtu_fix("peer", title, peer.name, mtu, peer.mtu)
+        fix = _mtu_fix("peer", peer.name, peer.name, mtu, peer.mtu)
         found.append(replace(fix, peer=tested.receiver.host))
     return found
 
