@@ -10,11 +10,13 @@ import math
 from collections.abc import Iterator
 
 from nictop.model.devices.link_history import (
+    history_key,
     is_set_ipv6_address,
     losses_after_the_first_carrier,
 )
 from nictop.model.devices.links import has_global_address
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
+from nictop.model.text.words import IFF_LOOPBACK
 from nictop.model.time_axis import event_time_text
 from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.inventory.machine.message_table import TABLE
@@ -41,6 +43,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     address_options,
     address_text,
+    host_finding,
     is_up,
     link_finding,
     names_text,
@@ -423,6 +426,50 @@ def _why_it_is_wanted(link: Link, source: str | None) -> str:
     if has_global_address(link) or link.default_routes:
         return "has an address"
     return "had an address"
+
+
+@host_rule("critical")
+def no_link_is_left(host: HostFacts) -> Outcomes:
+    """A link that was there is gone, and no link but lo is up: the host reaches nobody.
+
+    nictop compares with what it has read while the host was watched, within the last hour. A
+    network namespace whose veth was deleted, with the addresses and routes on it, looks like one
+    that is meant to have none.
+
+    Not reported: hosts that have another link that is up, and hosts that had none when nictop
+    first read them.
+
+    Source: net/core/dev.c unregister_netdevice_many.
+    """
+    if any(is_up(link) and not link.flags & IFF_LOOPBACK for link in host.links):
+        return
+    present = {history_key(link) for link in host.links}
+    histories = host.snapshot.histories
+    gone = [history for key, history in histories.items() if key not in present and history.name]
+    if not gone:
+        return
+    last = max(gone, key=lambda history: history.points[-1].time)
+    named = names_text(list(dict.fromkeys(history.name for history in gone)), MAX_SHOWN_ADDRESSES)
+    time = event_time_text(host.inventory, last.points[-1].time)
+    yield host_finding(
+        "critical",
+        host,
+        "",
+        f"no link is left but lo: {named} gone, last read {time}",
+        evidence=(
+            Evidence("links", names_text([link.name for link in host.links], 4), "RTM_GETLINK"),
+            Evidence("there before", named, "read before"),
+            *_lost_evidence(last.ipv6_addresses),
+        ),
+        why="Addresses and routes go with a link. Without another one the host reaches nobody.",
+        fixes=(Fix("here", "Make the link again", (), note=MADE_BY_NOTE),),
+    )
+
+
+MADE_BY_NOTE = (
+    "By what has made it: the container engine, the hypervisor, the driver of its device, or ip "
+    "link add; then its addresses and routes."
+)
 
 
 def _lost_evidence(lost: tuple[Address, ...]) -> list[Evidence]:
