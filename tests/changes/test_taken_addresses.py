@@ -90,7 +90,7 @@ def test_the_example_is_in_the_subnet_of_the_other_end() -> None:
 
 def test_its_own_address_is_not_that_of_another_whatever_mac_address_was_read() -> None:
     """The other end has read the NIC as that of a namespace, before its MAC address was changed."""
-    guest: dict[str, Any] = {**OTHER_END["guests"][0], "name": "b"}  # type: ignore[dict-item]
+    guest: dict[str, Any] = {**OTHER_END["guests"][0], "name": "b"}
     nic = {**guest["nics"][0], "addresses": ["198.18.0.2/24"], "address": "02:00:00:00:00:99"}
     other = host("a", 1, "198.18.0.1/24", guests=[{**guest, "nics": [nic]}])
     own = host("b", 2, "198.18.0.2/25")
