@@ -69,10 +69,7 @@ class ChangeJob:
         if self.fix.where == "here":
             return f"{self.host}: {self.title}"
         place = where_text(self.host, self.fix)
-        title = self.title
-        if self.fix.peer:
-            title = title.replace(f" on {self.fix.peer} ", " on ", 1)
-        return f"{place[:1].upper()}{place[1:]}: {title} (finding of {self.host})"
+        return f"{place[:1].upper()}{place[1:]}: {self.title} (finding of {self.host})"
 
     def with_values(self, values: Mapping[str, str]) -> ChangeJob:
         """With the placeholders of its fix filled in: what it is logged and undone as."""

@@ -19,6 +19,7 @@ INTERRUPTED = (
     "routes and addresses are lost while a link is down or leaves its bond, and not all "
     "could be restored"
 )
+SECONDARY = "secondary addresses go with their primary one, and not all of it could be restored"
 ROUTES = "nictop does not change routes, which may carry its own connection"
 OTHER_ADDRESS = (
     "with another MAC address DHCP may give another address, and the old one may not return"
@@ -71,6 +72,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     ("netplan apply", SYSTEM),
     ("netplan *", FILE),
     ("ip link del *", DELETED),
+    ("ip address replace *", SECONDARY),
     ("ip route *", ROUTES),
     ("ip -6 route *", ROUTES),
     ("ip rule *", ROUTES),

@@ -92,8 +92,9 @@ def build_lab(request: LabRequest) -> None:
         for network, host, nic in lab.nics():
             _configure(lab, network, host, nic)
         _connect_ends_of_the_chain(lab)
-        for fault in request.faults:
-            MAKE_FAULT[fault](lab)
+        for fault, make in MAKE_FAULT.items():
+            if fault in request.faults:
+                make(lab)
 
 
 @contextmanager
@@ -289,3 +290,4 @@ MAKE_FAULT: dict[str, Callable[[Lab], None]] = {
     "route": _refusing_route,
     "vlan": lambda lab: None,  # `vlan_of` and `vlan_of_port`: a VLAN link cannot get another VLAN
 }
+"""In the order in which they are made: what removes addresses comes before what adds some."""

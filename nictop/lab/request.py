@@ -39,6 +39,8 @@ FAULTS = {
     "vlan": "another VLAN than the others (with --vlan)",
 }
 """Fault → what is wrong with the host b."""
+NEED_AN_ADDRESS = ("prefix-length", "duplicate-address")
+"""Faults of an address."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,9 @@ def checked(request: LabRequest) -> LabRequest:
     """The same. Raises NictopError if its parts do not fit each other."""
     if "vlan" in request.faults and not request.vlan:
         raise NictopError("--fault vlan needs the VLAN that the others have", "add --vlan 5")
+    for other in NEED_AN_ADDRESS:
+        if "no-address" in request.faults and other in request.faults:
+            raise NictopError(f"--fault no-address and --fault {other} exclude each other")
     if "mtu" in request.faults and request.mtu - SMALLER_MTU_BYTES < MIN_MTU:
         raise NictopError(
             f"--fault mtu needs an MTU of {MIN_MTU + SMALLER_MTU_BYTES} or more for the others"

@@ -8,7 +8,7 @@ alone repeat in each namespace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from nictop.model.devices.links import is_into_namespace
@@ -116,22 +116,18 @@ def place_of_other_end(host: HostFacts, link: Link) -> str:
     return "" if owner is None else owner.text
 
 
-def with_watched_ends(findings: Sequence[Finding], hosts: Sequence[HostFacts]) -> list[Finding]:
+def with_watched_ends(findings: Iterable[Finding], ends: Mapping[EndKey, FarEnd]) -> list[Finding]:
     """With the name of the watched host at the other end, where a fix is applied there."""
-    ends: dict[EndKey, FarEnd] | None = None
     found = []
     for finding in findings:
-        if finding.ifindex is None or all(fix.where != "other end" for fix in finding.fixes):
-            found.append(finding)
-            continue
-        if ends is None:
-            ends = find_far_ends(hosts)
-        far = ends.get((finding.host, finding.ifindex))
+        far = None if finding.ifindex is None else ends.get((finding.host, finding.ifindex))
         found.append(finding if far is None else _applied_on(finding, far.host.name))
     return found
 
 
 def _applied_on(finding: Finding, name: str) -> Finding:
+    if all(fix.where != "other end" for fix in finding.fixes):
+        return finding
     fixes = []
     for fix in finding.fixes:
         is_there = fix.where == "other end"

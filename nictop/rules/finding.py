@@ -78,6 +78,11 @@ def on_peer(peer: str, fixes: Iterable[Fix]) -> tuple[Fix, ...]:
     return tuple(fix if fix.where == "here" else replace(fix, peer=peer) for fix in fixes)
 
 
+def as_alternative(fix: Fix) -> Fix:
+    """``Or set MTU 1500 on vm1 ens224``: instead of the fix before it."""
+    return replace(fix, title=f"Or {fix.title[:1].lower()}{fix.title[1:]}")
+
+
 FindingIdentity = tuple[str, str, str, str]
 """Host, rule, subject, and item."""
 

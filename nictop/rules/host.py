@@ -468,9 +468,9 @@ def once_per_diagnosis(
     function: Callable[[tuple[HostFacts, ...]], T],
 ) -> Callable[[tuple[HostFacts, ...]], T]:
     """A function of all hosts, compared by identity, that several rules call: computed once, and
-    forgotten at the end of the diagnosis (`forget_indexes`) together with its hosts. Twice, if
-    rules that need readings call it, too (`rules.without_readings`)."""
-    index = lru_cache(maxsize=2)(function)
+    forgotten at the end of the diagnosis (`forget_indexes`) together with its hosts. Up to three
+    times, if rules that need readings or rates call it, too (`rules.without_readings`)."""
+    index = lru_cache(maxsize=3)(function)
     _indexes.append(index)
     return index
 

@@ -108,6 +108,7 @@ STEP_OF_RULE: dict[str, Step] = {
     "hyperv_nic_has_no_virtual_function": "slot",
     "hypervisor_has_disconnected_the_nic": "link",
     "interrupts_are_on_another_numa_node": "load",
+    "ipv6_address_went_with_the_link": "address",
     "name_server_does_not_answer": "peers",
     "neighbour_table_overflows": "peers",
     "nic_is_emulated": "slot",

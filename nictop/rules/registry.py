@@ -20,13 +20,15 @@ from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
+from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.cpu_limit import TooLong, limited
-from nictop.rules.far_ends import with_watched_ends
+from nictop.rules.far_ends import far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Cause, Finding, FindingIdentity, Severity, Skipped
 from nictop.rules.fixes.added_lines import without_added_lines
+from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
-from nictop.rules.host import HostFacts, forget_indexes
+from nictop.rules.host import MIN_SAMPLES, HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
 from nictop.rules.outdated import as_read, marked, with_marks, without_mark
 from nictop.rules.sources import (
@@ -36,7 +38,7 @@ from nictop.rules.sources import (
     missing_sources,
     reason_text,
 )
-from nictop.rules.without_readings import ReadingNeeded, without_readings
+from nictop.rules.without_readings import ReadingNeeded, without_rates, without_readings
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing since Python 3.11
@@ -64,6 +66,8 @@ RULE_SECONDS = 0.05
 links."""
 MAX_RULE_SECONDS = 0.1
 """CPU time for all hosts of a rule together: the screen does not respond meanwhile."""
+TOO_FEW_READINGS = f"rates (of {MIN_SAMPLES} readings): {NOT_READ_YET}"
+"""Why a rule is skipped that rests on rates: what it reports lasts for as many."""
 RULE_ATTEMPTS = 2
 """Evaluations before a rule is skipped: the first may include an import or a garbage collection."""
 
@@ -293,6 +297,36 @@ def _kept_outcomes(
 ) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
     """What a rule says of hosts; what rests on no reading is kept from the second time on. Raises
     TooLong."""
+    outcomes = yield from _known_or_new_outcomes(rule, hosts, function)
+    few = [host for host in hosts if _number_of_rates(host) < MIN_SAMPLES]
+    if not few or not (yield from _rests_on_rates(rule, hosts, function)):
+        return outcomes
+    waiting = [Skipped(rule.name, host.name, "", TOO_FEW_READINGS, "not_watched") for host in few]
+    return (*outcomes, *waiting)
+
+
+def _number_of_rates(host: HostFacts) -> int:
+    """Not by the attribute: that the rule reads it is noted (`changes.finding_watch`)."""
+    return len(vars(host).get("window", ()))
+
+
+def _rests_on_rates(
+    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
+) -> Generator[None, None, bool]:
+    """The rule asks for rates of these hosts. Raises TooLong."""
+    kept = _kept(rule, *(host.snapshot.kept for host in hosts))
+    if kept is not None and kept.outcomes is not None:
+        return False
+    try:
+        yield from _limited_outcomes(rule, tuple(map(without_rates, hosts)), function)
+    except ReadingNeeded:
+        return True
+    return False
+
+
+def _known_or_new_outcomes(
+    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
+) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
     first, *others = (host.snapshot.kept for host in hosts)
     kept = _kept(rule, first, *others)
     if kept is None:
@@ -401,7 +435,7 @@ def _of_rule(
     for host in hosts:
         if host.name == outcome.host:
             fixes = without_added_lines(with_profile_notes(host, outcome.fixes))
-            fixes = without_odd_names(host, fixes)
+            fixes = without_odd_names(host, with_ipv6_notes(host, fixes))
             return replace(outcome, rule=rule.name, fixes=fixes)
     return replace(outcome, rule=rule.name)
 
@@ -458,7 +492,7 @@ def diagnosis_steps(
                 else:
                     yield
             yield
-    remaining = with_watched_ends(_without_consequences(findings), ordered)
+    remaining = with_watched_ends(_without_consequences(findings), far_ends(ordered))
     remaining = yield from _with_marks(remaining, ordered)
     places = {rule.name: place for place, rule in enumerate(chosen)}
 

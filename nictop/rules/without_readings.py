@@ -48,6 +48,23 @@ class FactsWithoutReadings(HostFacts):
     window = property(_refuse)
 
 
+class FactsWithoutRates(HostFacts):
+    """Raises ReadingNeeded when a rate is asked for, which two readings or more make."""
+
+    window = property(_refuse)
+    newest_rates = property(_refuse)
+
+
+@once_per_host
+def without_rates(host: HostFacts) -> HostFacts:
+    """The same host, to find out whether a rule rests on rates."""
+    facts = object.__new__(FactsWithoutRates)
+    vars(facts)["snapshot"] = host.snapshot
+    for name in INDEXES:
+        vars(facts)[name] = getattr(host, name)
+    return facts
+
+
 for name in READINGS:
     setattr(SnapshotWithoutReadings, name, property(_refuse))
 

@@ -18,7 +18,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.finding import SEVERITIES, Finding, Fix, Severity, Skipped, WhereToType
 from nictop.rules.fixes.commands import PLACEHOLDER, Step
-from nictop.rules.registry import FAMILIES, RULES, Diagnosis, Rule
+from nictop.rules.registry import FAMILIES, RULES, TOO_FEW_READINGS, Diagnosis, Rule
 from nictop.rules.subjects import names_text
 from nictop.rules.unchecked import NOT_CHECKED_AGAIN
 
@@ -239,11 +239,15 @@ def _skipped_where(diagnosis: Diagnosis) -> str:
 
 
 def is_checked(diagnosis: Diagnosis | None, snapshot: Snapshot) -> bool:
-    """The diagnosis is about this host, and rests on all of its sources: none is still being read,
-    now or then."""
+    """The diagnosis is about this host, and rests on all of its inventory: no source is still being
+    read, now or then. Rates may be missing."""
     if diagnosis is None or snapshot.inventory is None or snapshot.inventory.pending:
         return False
-    skipped = [check for check in diagnosis.skipped if check.host == snapshot.host]
+    skipped = [
+        check
+        for check in diagnosis.skipped
+        if check.host == snapshot.host and check.reason != TOO_FEW_READINGS
+    ]
     return snapshot.host in diagnosis.hosts and has_read_all(skipped)
 
 

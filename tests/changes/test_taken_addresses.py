@@ -52,6 +52,7 @@ OTHER_END = {
         }
     ]
 }
+NEIGHBOUR_2 = {"ifindex": "lab0", "address": "198.18.0.2", "mac": "02:00:00:00:00:02"}
 NEIGHBOUR = {
     "routing": {
         "neighbours": [
@@ -71,9 +72,51 @@ def example_of(own: HostFacts, *others: HostFacts) -> str:
 
 
 def test_an_address_of_a_watched_host_is_no_example() -> None:
-    own, other = host("b", 2), host("a", 1, "192.0.2.10/24")
+    elsewhere = {"hostname": "a", "boot_id": "another machine", "network_namespace": 1}
+    own, other = host("b", 2), host("a", 1, "192.0.2.10/24", hello=elsewhere)
     assert example_of(own) == "e.g. 192.0.2.10/24"
     assert example_of(own, other) == ""
+
+
+def test_the_example_is_in_the_subnet_of_the_other_end() -> None:
+    """The next address that nobody is known to have; not one behind the end of the subnet."""
+    own, other = host("b", 2), host("a", 1, "198.18.0.1/24", "fd6e::1/64")
+    assert example_of(own, other) == "e.g. 198.18.0.2/24, not seen in use"
+    used = host("b", 2, routing={"neighbours": [NEIGHBOUR_2]})
+    assert example_of(used, other) == "e.g. 198.18.0.3/24, not seen in use"
+    last = host("a", 1, "198.18.0.254/24")
+    assert example_of(own, last) == "e.g. 192.0.2.10/24"
+
+
+def test_its_own_address_is_not_that_of_another_whatever_mac_address_was_read() -> None:
+    """The other end has read the NIC as that of a namespace, before its MAC address was changed."""
+    guest: dict[str, Any] = {**OTHER_END["guests"][0], "name": "b"}
+    nic = {**guest["nics"][0], "addresses": ["198.18.0.2/24"], "address": "02:00:00:00:00:99"}
+    other = host("a", 1, "198.18.0.1/24", guests=[{**guest, "nics": [nic]}])
+    own = host("b", 2, "198.18.0.2/25")
+    assert example_of(own, other) == "current 198.18.0.2/25"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "warned"),
+    [
+        ("198.18.0.2/25", True),
+        ("198.18.0.2/24", False),
+        ("203.0.113.2/25", False),
+        ("fd6e::2/80", True),
+        ("fd6e::2/64", False),
+    ],
+)
+def test_another_prefix_length_than_that_of_the_others_is_said(
+    wanted: str, *, warned: bool
+) -> None:
+    own, other = host("b", 2), host("a", 1, "198.18.0.1/24", "fd6e::1/64")
+    job = give_address(own, own.links[0], AddressRequest(wanted), (other,))
+    length = {"198": 24, "fd6": 64}.get(wanted[:3])
+    text = f"prefix length {wanted.partition('/')[2]}, but {length} on a lab0: "
+    assert [one for one in job.warnings if one.startswith("prefix length")] == (
+        [f"{text}the hosts have different subnets"] if warned else []
+    )
 
 
 def test_what_is_in_use_in_its_network_is_named() -> None:

@@ -67,6 +67,10 @@ def test_the_wrong_vlan_is_that_of_the_link_or_of_the_port() -> None:
     [
         (LabRequest(faults=("vlan",)), "--fault vlan needs the VLAN that the others have"),
         (LabRequest(faults=("mtu",), mtu=1300), "--fault mtu needs an MTU of 1380 or more"),
+        (
+            LabRequest(faults=("prefix-length", "no-address")),
+            "--fault no-address and --fault prefix-length exclude each other",
+        ),
     ],
 )
 def test_parts_that_do_not_fit_each_other_are_refused(request_: LabRequest, sentence: str) -> None:

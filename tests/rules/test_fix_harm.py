@@ -22,6 +22,8 @@ from nictop.probe.records import Link
 from nictop.rules import Finding, Fix, HostFacts, diagnose
 from nictop.rules.fixes.commands import Command
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, sysctl_fixes
+from nictop.rules.routes.rewriting import secondaries_of
+from nictop.rules.subjects import address_text
 from tests.reports.library import reports, with_messages
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -221,6 +223,53 @@ def matched_links(host: HostFacts, rule: str) -> list[str]:
             or (link.ethtool.driver is not None and link.ethtool.driver.driver == driver[1])
         )
     ]
+
+
+def test_no_address_goes_with_another_one() -> None:
+    """Secondary addresses of its subnet do: they are removed before, or set again. One with a
+    lifetime, which no command restores, is not removed. The plan of a change refuses both."""
+
+    def takes_others(one: TypedFix) -> bool:
+        if one.fix.where != "here":
+            return False
+        return any(left_out(one.host, steps) for steps in (one.lines, list(map(str, one.fix.undo))))
+
+    assert broken(takes_others) == []
+
+
+def left_out(host: HostFacts, lines: list[str]) -> list[str]:
+    """What the addresses that lines remove take with them."""
+    missing = []
+    for number, line in enumerate(lines):
+        words = line.split()
+        if words[1:3] not in (["address", "del"], ["addr", "del"]) or words[0] != "ip":
+            continue
+        link = host.links_by_name[words[5]]
+        others = " ".join((*lines[:number], *lines[number + 1 :]))
+        for address in link.addresses:
+            if address_text(address) == words[3]:
+                gone = secondaries_of(link, address)
+                missing += [text for text in map(address_text, gone) if text not in others]
+                is_lent = "permanent" not in address.flags
+                missing += [words[3]] if is_lent and f"add {words[3]}" in others else []
+    return missing
+
+
+def test_a_title_does_not_name_the_host_that_is_named_beside_it() -> None:
+    """``Set prefix length 24 (on vm1, until the next reboot)``"""
+
+    def is_twice(case: Case, finding: Finding, fix: Fix) -> bool:
+        named = finding.host if fix.where == "here" else fix.peer
+        return len(named) > 1 and f" {named} " in f" {fix.title.replace(':', ' ')} "
+
+    twice = {
+        f"{finding.rule}: {fix.title}"
+        for case in cases()
+        for finding in case.findings
+        for fix in finding.fixes
+        if is_twice(case, finding, fix)
+    }
+    assert twice == set()
 
 
 def test_profiles_that_are_modified_exist() -> None:

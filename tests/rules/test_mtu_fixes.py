@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Address, Link, PathSize, VethPeer
-from nictop.rules import Finding, Fix, diagnose
+from nictop.rules import RULES, Finding, Fix, diagnose
 from nictop.rules.fixes.persistence import MIN_IPV4_MTU, MIN_IPV6_MTU, mtu_fixes
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.result import PathResult
@@ -97,6 +97,35 @@ def test_both_ends_of_a_black_hole_are_printed() -> None:
     assert ("other end", "ip link set dev veth1a mtu 1400") in [
         (fix.where, *map(str, fix.commands)) for fix in one.fixes
     ]
+
+
+def test_check_and_path_test_name_the_same_two_ways() -> None:
+    """Two NICs of one subnet with MTU 1500 and 1400: which of them is meant is not known."""
+    ends = {}
+    for name, mtu in (("a", 1500), ("b", 1400)):
+        address = {"family": "ipv4", "address": f"192.0.2.1{'ab'.index(name)}", "prefix_length": 24}
+        link = {"bus": "pci", "mtu": mtu, "addresses": [{**address, "scope": "global"}]}
+        ends[name] = host_facts({"name": name, "links": {"enp1s0": link}})
+    size = PathSize("udp", 1500, 1400)
+    directions = (healthy("a", "b", sizes=(size,)), healthy("b", "a"))
+    (tested,) = path_findings(PathResult(1.0, "", 0, directions), ends)
+    checked = diagnose(ends.values(), [RULES["mtu_differs_in_one_subnet"]]).findings
+    ways = [
+        [(fix.where, str(fix.commands[0])) for fix in finding.fixes if fix.persistent is False]
+        for finding in (tested, *checked)
+    ]
+    assert (
+        ways
+        == [
+            [
+                ("here", "ip link set dev enp1s0 mtu 1400"),
+                ("peer", "ip link set dev enp1s0 mtu 1500"),
+            ]
+        ]
+        * 2
+    )
+    titles = [finding.fixes[-1].title for finding in (tested, *checked)]
+    assert titles == ["Or set MTU 1500 on enp1s0"] * 2
 
 
 def all_findings() -> Iterator[Finding]:

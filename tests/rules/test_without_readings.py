@@ -4,6 +4,7 @@ what was kept is the same as one from scratch."""
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any
@@ -14,11 +15,13 @@ from nictop.model.snapshot import READINGS, Snapshot, advance, with_state
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Clock, Line, Outdated, Trouble
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, Skipped, diagnose
-from nictop.rules.registry import host_rule, pair_rule
+from nictop.rules.host import MIN_SAMPLES
+from nictop.rules.registry import TOO_FEW_READINGS, host_rule, pair_rule
 from nictop.rules.without_readings import ReadingNeeded, without_readings
+from nictop.rules.wording import all_clear
 from tests.rules.test_rule_cases import cases
 from tests.support.lines import change, counters, gone, inventory, link
-from tests.support.rule_cases import host_facts
+from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 A_MODULE = "nictop.rules.cpus.processors"
 """A rule has the family of its module."""
@@ -206,3 +209,21 @@ def test_a_host_without_its_readings_has_none(host: HostFacts) -> None:
     for name in ("window", "elapsed", "last_samples", "newest_rates", "saturated_cpus"):
         with pytest.raises(ReadingNeeded):
             getattr(bare, name)
+
+
+@pytest.mark.parametrize("samples", [0, 1, 2, 4, 10])
+def test_a_rule_that_rests_on_rates_waits_for_three_of_them(samples: int) -> None:
+    """Two samples of counters make one reading of rates."""
+    case = json.loads((CASES_DIRECTORY / "interrupts/backlog_drops_packets.json").read_text())
+    host = case["fires"][0]["hosts"][0]
+    counters = {**host["counters"], "samples": samples} if samples else {}
+    facts = host_facts({**host, "counters": counters})
+    diagnosis = diagnose([facts])
+    skipped = {check.rule for check in diagnosis.skipped if check.reason == TOO_FEW_READINGS}
+    is_waiting = len(facts.window) < MIN_SAMPLES
+    assert ("backlog_drops_packets" in skipped) == is_waiting
+    assert "arp_is_off" not in skipped
+    assert bool(skipped) == is_waiting
+    text, _ = all_clear(Diagnosis((), diagnosis.skipped, diagnosis.hosts))
+    assert text.startswith("· No problems found so far") == is_waiting
+    assert ("waiting" in text and "rates" in text) == is_waiting

@@ -7,13 +7,14 @@ Pure. Each function returns a `ChangeJob`, which is applied like that of a findi
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
-from nictop.changes.guided.taken_addresses import MAX_NAMED, users_of
+from nictop.changes.guided.taken_addresses import MAX_NAMED, joined_addresses, users_of
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.parts import is_answer_late
@@ -64,7 +65,10 @@ def give_address(
     require_sources(host, link, "networkmanager")
     check_address(host, link, request)
     lasting: tuple[Fix, ...] = ()
-    warnings = tuple(_taken_address(host, link, request, others))
+    warnings = (
+        *_taken_address(host, link, request, others),
+        *_other_prefix_lengths(host, link, request, others),
+    )
     if host.inventory.networkmanager is None:
         require_sources(host, link, "configuration", "networkd", "services")
         fix, how = address_now(link, request), "until reboot"
@@ -87,6 +91,28 @@ def _taken_address(
     if users:
         address = request.address.partition("/")[0]
         yield f"{address} is in use: {names_text(users, MAX_NAMED)}"
+
+
+def _other_prefix_lengths(
+    host: HostFacts, link: Link, request: AddressRequest, others: Sequence[HostFacts]
+) -> Iterator[str]:
+    """Where all watched hosts in the network of the NIC have another prefix length than the
+    requested address, in whose subnet they are, or which is in theirs."""
+    wanted = ipaddress.ip_interface(request.address) if request.address else None
+    if wanted is None:
+        return
+    lengths: dict[int, list[str]] = {}
+    for place in joined_addresses(host, link, others):
+        known = ipaddress.ip_interface(place.written)
+        if known.version != wanted.version:
+            continue
+        if known.ip in wanted.network or wanted.ip in known.network:
+            lengths.setdefault(place.address.prefix_length, []).append(place.named)
+    own = wanted.network.prefixlen
+    if not lengths or own in lengths:
+        return
+    listed = [f"{length} on {names_text(names, MAX_NAMED)}" for length, names in lengths.items()]
+    yield f"prefix length {own}, but {', '.join(listed)}: the hosts have different subnets"
 
 
 def _lost_routes(link: Link, request: AddressRequest) -> Iterator[str]:

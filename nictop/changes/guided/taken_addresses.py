@@ -2,7 +2,8 @@
 
 Pure. Known are those of watched hosts, of the guests and network namespaces of all of them, those
 that their DHCP servers have given out, and the neighbour table of the host of the NIC. Which others
-are in use is not known: no address is offered as a free one.
+are in use is not known: an example in the subnet of watched hosts that the NIC is joined with by
+veths is said to be one that nictop has seen nobody use.
 """
 
 from __future__ import annotations
@@ -11,14 +12,24 @@ import ipaddress
 from collections.abc import Iterator, Sequence
 
 from nictop.model.guests.owners import guest_text
-from nictop.model.snapshot import is_same_namespace
+from nictop.model.snapshot import is_same_machine, is_same_namespace
+from nictop.model.text.ip_addresses import parse_network
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Link
+from nictop.probe.records import GuestNic, Link
 from nictop.rules import HostFacts
+from nictop.rules.far_ends import are_two_ends
+from nictop.rules.profiles.outward import (
+    NetworkPlace,
+    may_be_one_network,
+    outward_addresses,
+    veth_of,
+)
 
 EXAMPLE = "192.0.2.10/24"
 """RFC 5737: it should be nobody's."""
 MAX_NAMED = 2
+MAX_TRIED = 254
+"""Addresses of a subnet of which one may be unused."""
 LINK_LOCAL = "fe80:"
 
 
@@ -38,13 +49,49 @@ def users_of(
 
 
 def example_text(host: HostFacts, link: Link, others: Sequence[HostFacts] = ()) -> str:
-    """``in use: 198.18.0.1``: what is known to be in use in the network of the NIC; if nothing is,
-    ``e.g. 192.0.2.10/24``, unless somebody has that address."""
+    """``e.g. 198.18.0.2/24, not seen in use``: in the subnet of the watched hosts at the other end
+    of the NIC; if there are none ``in use: 198.18.0.1``: what is known to be in use in the network
+    of the NIC; if nothing is, ``e.g. 192.0.2.10/24``, unless somebody has that address."""
+    for peer in joined_addresses(host, link, others):
+        unused = _unused_address(peer, host, link, others)
+        if unused:
+            return f"e.g. {unused}, not seen in use"
     near = tuple(dict.fromkeys(_near(host, link)))
     if near:
         more = f" and {len(near) - MAX_NAMED} more" if len(near) > MAX_NAMED else ""
         return f"in use: {', '.join(near[:MAX_NAMED])}{more}"
     return "" if users_of(EXAMPLE, host, link, others) else f"e.g. {EXAMPLE}"
+
+
+def joined_addresses(
+    host: HostFacts, link: Link, others: Sequence[HostFacts]
+) -> Iterator[NetworkPlace]:
+    """Addresses of watched hosts that are in one network with the NIC: joined by veths."""
+    veth, hosts = veth_of(host, link), (host, *others)
+    if veth is None:
+        return
+    for other in others:
+        for place in outward_addresses(other):
+            own = NetworkPlace(host, link, place.address, veth=veth)
+            if place.veth is not None and may_be_one_network(own, place, hosts):
+                yield place
+
+
+def _unused_address(
+    peer: NetworkPlace, host: HostFacts, link: Link, others: Sequence[HostFacts]
+) -> str:
+    """``198.18.0.2/24``: the next IPv4 address of the subnet that nobody is known to have; "": none
+    of the next `MAX_TRIED`, or the subnet ends."""
+    network, own = parse_network(peer.written), _parsed(peer.written)
+    if network is None or own is None or network.version != 4:
+        return ""
+    for number in range(1, MAX_TRIED + 1):
+        address = own + number
+        if address not in network or address == network.broadcast_address:
+            return ""
+        if not users_of(str(address), host, link, others):
+            return f"{address}/{network.prefixlen}"
+    return ""
 
 
 def _near(host: HostFacts, link: Link) -> Iterator[str]:
@@ -98,10 +145,19 @@ def _of_guests(one: HostFacts, host: HostFacts, link: Link) -> Iterator[tuple[st
             continue
         name = f"{clean(guest_text(guest.name, guest.kind))}{of}"
         for nic in guest.nics:
-            if one is not host and nic.address in (None, link.address):
+            is_unknown = nic.address in (None, link.address)
+            if one is not host and (is_unknown or _is_other_end(one, nic, host, link)):
                 continue
             for address in nic.addresses:
                 yield address.partition("/")[0], name
+
+
+def _is_other_end(one: HostFacts, nic: GuestNic, host: HostFacts, link: Link) -> bool:
+    """The NIC of the guest is the link: a veth whose MAC address may be newer than its guest."""
+    near = one.link_at(nic.link)
+    if near is None or near.kind != "veth" or link.kind != "veth":
+        return False
+    return is_same_machine(one.snapshot, host.snapshot) and are_two_ends(near, link)
 
 
 def _of_leases(one: HostFacts) -> Iterator[tuple[str, str]]:

@@ -58,9 +58,10 @@ examples:
   nictop diff a.nictop/vm1 b.nictop/vm2     one host of each recording
   nictop diff vm1:ens224 vm1:ens256         two NICs of one host
 
-Exit codes: 0 nothing is known to differ beyond names, addresses and counters
-(what was not read or checked on one side is listed), 1 something does,
-2 usage error, 3 a host is unreachable or did not answer completely in time.
+Exit codes: 0 nothing is known to differ beyond names, addresses and counters,
+of one host at two times beyond counters and times (what was not read or
+checked on one side is listed), 1 something does, 2 usage error, 3 a host is
+unreachable or did not answer completely in time.
 """
 
 
@@ -82,7 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of the recordings: 14:03:20, +SECONDS or end (default: end); given twice: of A, of B",
     )
     parser.add_argument(
-        "--all", action="store_true", help="also expected differences: names, addresses, counters"
+        "--all",
+        action="store_true",
+        help="also expected differences: names, addresses, counters; of one host: counters, times",
     )
     add_format_option(parser, "text", "json", "markdown", "html")
     add_schema_option(parser)

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Mapping
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.links import ethtool_driver
-from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import Inventory, Link
+from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.records import Address, Inventory, Link
 
 HISTORY_SECONDS = 3600.0
 IFF_UP = 0x1
@@ -28,6 +29,8 @@ MAX_INVENTORY_SECONDS = 300.0
 MAX_HISTORIES = 2 * MAX_LINKS
 MAX_TEXTS = 12
 GONE_AND_ANOTHER = "gone, and another one has its name"
+MAX_LOST_ADDRESSES = 16
+"""Of one link."""
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
 
@@ -67,6 +70,13 @@ class LinkHistory:
     """Of the netdev, at the last reading."""
     device: str | None = None
     """None: it has none."""
+    ipv6_addresses: tuple[Address, ...] = ()
+    """Permanent ones of global scope, as an inventory last read them."""
+    lost_ipv6_addresses: tuple[Address, ...] = ()
+    """Those that were there before the link was set down and have not come back: the kernel removes
+    them, unless keep_addr_on_down is set (net/ipv6/addrconf.c addrconf_ifdown)."""
+    was_down: bool = False
+    """Administratively, since `ipv6_addresses` were read."""
 
     @property
     def watched(self) -> float:
@@ -106,9 +116,14 @@ def with_inventory(
         for key, history in histories.items()
         if -MAX_INVENTORY_SECONDS <= inventory.time - history.points[-1].time <= HISTORY_SECONDS
     }
+    has_addresses = "addresses" not in inventory.unreadable
     for link in inventory.links:
         key = history_key(link)
-        recent[key] = _continued(recent.get(key), link, inventory.time)
+        before = recent.get(key)
+        history = _continued(before, link, inventory.time)
+        if has_addresses and history is not before:
+            history = _with_ipv6_addresses(history, before, link)
+        recent[key] = history
     return _newest(recent)
 
 
@@ -170,7 +185,44 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         last.downs + (before.has_carrier and not link.flags & IFF_UP),
     )
     is_settled = _is_settled(before, link, is_new=is_new)
-    return _history_of(link, _appended(before.points, point), is_settled=is_settled)
+    history = _history_of(link, _appended(before.points, point), is_settled=is_settled)
+    if is_new:
+        return history
+    return replace(
+        history,
+        ipv6_addresses=before.ipv6_addresses,
+        lost_ipv6_addresses=before.lost_ipv6_addresses,
+        was_down=before.was_down or not link.flags & IFF_UP,
+    )
+
+
+def _with_ipv6_addresses(
+    history: LinkHistory, before: LinkHistory | None, link: Link
+) -> LinkHistory:
+    """With those that the link has now, and those that it has lost. One of the same subnet that was
+    set by hand replaces one that is gone."""
+    present = [one for one in link.addresses if is_set_ipv6_address(one)]
+    known = list(history.lost_ipv6_addresses)
+    if before is not None and history.was_down:
+        known += history.ipv6_addresses
+    subnets = {_subnet(one) for one in present}
+    there = {one.address for one in link.addresses}
+    lost = [one for one in known if one.address not in there and _subnet(one) not in subnets]
+    return replace(
+        history,
+        ipv6_addresses=tuple(present),
+        lost_ipv6_addresses=tuple(dict.fromkeys(lost))[:MAX_LOST_ADDRESSES],
+        was_down=False,
+    )
+
+
+def is_set_ipv6_address(address: Address) -> bool:
+    """Of global scope, and without an end: not from a router advertisement or DHCPv6."""
+    return address.family == "ipv6" and address.scope == "global" and "permanent" in address.flags
+
+
+def _subnet(address: Address) -> Network | None:
+    return parse_network(f"{address.address}/{address.prefix_length}")
 
 
 def _history_of(link: Link, points: tuple[Point, ...], *, is_settled: bool) -> LinkHistory:

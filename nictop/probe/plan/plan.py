@@ -34,6 +34,23 @@ from nictop.probe.records import Link, PlannedAction
 
 NON_DISRUPTIVE_KINDS = ("affinity", "steering", "sysctl", "identify")
 """Kinds of operation that interrupt no connection."""
+KINDS_THAT_STORE_THE_MTU = (
+    "bridge",
+    "dummy",
+    "geneve",
+    "ipvlan",
+    "macvlan",
+    "tun",
+    "veth",
+    "vlan",
+    "vxlan",
+    "wireguard",
+)
+"""Kinds of links of which the kernel only stores another MTU: no ndo_change_mtu (net/core/dev.c
+__dev_set_mtu) in drivers/net/ veth.c, dummy.c, tun.c, ipvlan/ipvlan_main.c, wireguard/device.c; one
+that stores it in net/8021q/vlan_dev.c, net/bridge/br_device.c and drivers/net/ macvlan.c,
+vxlan/vxlan_core.c, geneve.c. A bond and a team set that of their ports; many drivers of NICs reset
+the device (igb_change_mtu, i40e_change_mtu, netvsc_change_mtu, vmxnet3_change_mtu)."""
 MAX_ACTIONS = 512
 
 
@@ -156,6 +173,8 @@ def read_operation(
     disturbs = INTERRUPTIONS.get(operation.kind, ())
     if operation.kind == "address del" and is_added_before(operation, earlier):
         disturbs = ()
+    if operation.kind == "mtu" and only_stores_the_mtu(operation.interface, links):
+        disturbs = ()
     words = tuple(text.format(name=operation.subject, number=operation.number) for text in disturbs)
     try:
         before = read_state(operation, roots)
@@ -167,7 +186,9 @@ def read_operation(
         )
     after = target_state(operation, before)
     try:
-        undo = () if equal(before, after) else read_undo(operation, before, links, roots)
+        undo: tuple[tuple[str, ...], ...] = ()
+        if not equal(before, after):
+            undo = read_undo(operation, before, links, roots, removed_before(operation, earlier))
     except OSError as error:
         raise ValueError(
             f"the values to restore {operation.subject} cannot be read: {error}"
@@ -175,6 +196,20 @@ def read_operation(
     return PlannedOperation(
         operation, before, after, undo, touched, words, subject=operation.subject
     )
+
+
+def only_stores_the_mtu(name: str, links: Iterable[Link]) -> bool:
+    """Nothing is started again for another MTU of the link."""
+    return any(link.name == name and link.kind in KINDS_THAT_STORE_THE_MTU for link in links)
+
+
+def removed_before(operation: Operation, earlier: Iterable[PlannedOperation]) -> list[str]:
+    """Addresses of its interface, with prefix lengths."""
+    found = []
+    for one in earlier:
+        if one.operation.kind == "address del" and one.operation.interface == operation.interface:
+            found.append(one.operation.settings[0][0])
+    return found
 
 
 def is_created_by(operation: Operation, earlier: Iterable[PlannedOperation]) -> bool:

@@ -63,14 +63,21 @@ class Previous(NamedTuple):
     links: Sequence[Link]
     """All of the host."""
     roots: Roots
+    removed: Sequence[str] = ()
+    """Addresses that an earlier operation of the change removes from the interface, with prefix
+    lengths: their own undo restores them."""
 
 
 def read_undo(
-    operation: Operation, before: State, links: Sequence[Link], roots: Roots
+    operation: Operation,
+    before: State,
+    links: Sequence[Link],
+    roots: Roots,
+    removed: Sequence[str] = (),
 ) -> UndoActions:
     """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
     ValueError and OSError."""
-    previous = Previous(operation, before, links, roots)
+    previous = Previous(operation, before, links, roots, removed)
     return UNDO_BY_KIND.get(operation.kind, previous_value)(previous)
 
 
@@ -116,7 +123,7 @@ def added_address_undo(previous: Previous) -> UndoActions:
 
 def removed_address_undo(previous: Previous) -> UndoActions:
     operation = previous.operation
-    refuse_lost_routes(operation)
+    refuse_lost_routes(operation, previous.removed)
     options = read_address_options(operation)
     return (("ip", "address", "add", *operation.words[3:], *options),)
 
@@ -148,7 +155,7 @@ def read_queue_steering(name: str, roots: Roots) -> UndoActions:
 def mtu_undo(previous: Previous) -> UndoActions:
     """The kernel reduces the MTU of upper links with that of the lower one, and does not raise it
     again."""
-    operation, before, links, _ = previous
+    operation, before, links, *_ = previous
     name, wanted = operation.interface, int(operation.settings[0][1])
     index = read_ifindex(name)
     if wanted < IPV6_MIN_MTU and any(one.family == "ipv6" for one in read_addresses(name)):
@@ -207,7 +214,7 @@ def bond_undo(previous: Previous) -> UndoActions:
     return undo
 
 
-def refuse_lost_routes(operation: Operation) -> None:
+def refuse_lost_routes(operation: Operation, removed: Sequence[str]) -> None:
     """Raises ValueError when deleting an address would remove routes or secondary addresses that
     adding it again does not restore, or when it has a lifetime."""
     name, text = operation.interface, operation.settings[0][0]
@@ -217,7 +224,8 @@ def refuse_lost_routes(operation: Operation) -> None:
         if other == interface and "permanent" not in one.flags:
             raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
         is_of_subnet = other.network == interface.network and other != interface
-        if "secondary" in one.flags and is_of_subnet:
+        is_removed_before = other.with_prefixlen in removed
+        if "secondary" in one.flags and is_of_subnet and not is_removed_before:
             raise ValueError(
                 f"removing {text} would also remove its secondary address {one.address}"
             )

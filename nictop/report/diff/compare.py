@@ -1,7 +1,7 @@
 """Every fact of two hosts, side by side: those that differ, in three parts: findings that only one
-side has or that are between both hosts, differences, and expected ones (names, addresses,
-counters). What is not known of a side is no difference, and neither is a finding whose check did
-not run on the other side; both are listed with the reason.
+side has or that are between both hosts, differences, and expected ones: names, addresses and
+counters; of one host at two times counters and times. What is not known of a side is no difference,
+and neither is a finding whose check did not run on the other side; both are listed with the reason.
 
 Pure. Facts are those of the panel of each device and of the host (`model.facts`), and the kernel
 settings; texts are not sanitized.
@@ -52,9 +52,17 @@ EXPECTED_LABELS = frozenset(
     )
 )
 """Facts that two healthy hosts do not have in common."""
+REPEATED_SECTIONS = frozenset(("Summary", "Other profiles"))
+"""What other facts, or those of another NIC, say as well."""
+CHANGING_SECTIONS = EXPECTED_SECTIONS - REPEATED_SECTIONS - {"Guest"}
+CHANGING_LABELS = frozenset(
+    ("Changes", "Neighbours", "No answer from", "Probe", "Uptime", "Last activated")
+)
+"""Of one host at two times: counters, times, and how it was read."""
 EXPECTED_FACTS = frozenset((("Host", "State"), ("Host", "Values"), (LLDP_TITLE, "Port")))
 """(Section, label): how a side is read says nothing about it, and a port of a switch has one
 NIC."""
+CHANGING_FACTS = frozenset((("Host", "State"), ("Host", "Values")))
 BRIDGE_LABELS = frozenset(("Port", "Ports"))
 """Of a bridge: names of guests, and of links to them."""
 BALANCED_LABELS = frozenset(("IRQ affinity",))
@@ -130,6 +138,8 @@ class HostDifferences:
     notes: tuple[str, ...] = ()
     """What was not read of a side, or some time before its links: sentences that begin with its
     name."""
+    is_one_host: bool = False
+    """Of one host at two times only counters and times are expected to differ."""
 
     @property
     def number(self) -> int:
@@ -169,11 +179,17 @@ def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> Ho
     both states are of the same time, so that what is between the two hosts can be said."""
     pairs = _pairs(left, right)
     only_nics = bool(left.nic or right.nic)
+    expectations = BETWEEN_HOSTS
+    if _is_one_thing(left, right):
+        expectations = OF_ONE_HOST
     host: tuple[Difference, ...] = ()
     if not only_nics:
-        host = _host_differences(left.snapshot, right.snapshot)
+        host = _host_differences(left.snapshot, right.snapshot, expectations)
     values = (host_values(left.snapshot), host_values(right.snapshot))
-    nics = tuple(_nic_differences(pair, left.snapshot, right.snapshot, values) for pair in pairs)
+    nics = tuple(
+        _nic_differences(pair, left.snapshot, right.snapshot, values, expectations)
+        for pair in pairs
+    )
     between = _findings_between(left, right) if is_one_moment else []
     findings = _one_sided(left, right, pairs, between)
     for finding in between:
@@ -189,7 +205,52 @@ def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> Ho
         nics,
         is_one_moment or is_one_host,
         tuple(dict.fromkeys(notes)),
+        expectations is OF_ONE_HOST,
     )
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """Of which facts a difference is expected."""
+
+    sections: frozenset[str]
+    labels: frozenset[str]
+    facts: frozenset[tuple[str, str]]
+    of_bridges: frozenset[str]
+    """More labels."""
+    own_values: bool
+    """Values of its own that a host has in its texts (`OwnValues`), and settings of single
+    links."""
+    left_out: frozenset[str] = frozenset()
+    """Sections that are not compared."""
+
+
+BETWEEN_HOSTS = Expectations(
+    EXPECTED_SECTIONS, EXPECTED_LABELS, EXPECTED_FACTS, BRIDGE_LABELS, own_values=True
+)
+OF_ONE_HOST = Expectations(
+    CHANGING_SECTIONS,
+    CHANGING_LABELS,
+    CHANGING_FACTS,
+    frozenset(),
+    own_values=False,
+    left_out=REPEATED_SECTIONS,
+)
+
+
+def _is_one_thing(left: Side, right: Side) -> bool:
+    """One host, or one NIC of it, at two times."""
+    if left.snapshot.host != right.snapshot.host or left.nic != right.nic:
+        return False
+    machines = {_machine(side.snapshot) for side in (left, right)} - {None}
+    return len(machines) < 2
+
+
+def _machine(snapshot: Snapshot) -> str | None:
+    """None: not known. Two recordings may have hosts of one name."""
+    if snapshot.inventory is None:
+        return None
+    return snapshot.inventory.platform.machine_id_hash
 
 
 def _pairs(left: Side, right: Side) -> list[NicPair]:
@@ -207,22 +268,26 @@ def _named(snapshot: Snapshot, name: str) -> Link | None:
     return None
 
 
-def _host_differences(left: Snapshot, right: Snapshot) -> tuple[Difference, ...]:
+def _host_differences(
+    left: Snapshot, right: Snapshot, expectations: Expectations
+) -> tuple[Difference, ...]:
     ours, theirs = (
         _facts(link_facts(row_of_host(host), host), OwnValues(host_values(host)))
         for host in (left, right)
     )
     unknown = (UnknownFacts(left), UnknownFacts(right))
-    found = _differences(ours, theirs, unknown)
-    return (*found, *_sysctl_differences(sysctl_values(left), sysctl_values(right)))
+    found = _differences(ours, theirs, unknown, expectations)
+    sysctls = _sysctl_differences(sysctl_values(left), sysctl_values(right), expectations)
+    return (*found, *sysctls)
 
 
 def _sysctl_differences(
-    left: Mapping[str, object], right: Mapping[str, object]
+    left: Mapping[str, object], right: Mapping[str, object], expectations: Expectations
 ) -> Iterable[Difference]:
-    """Settings of single links are left out: they have the names of links."""
+    """Between two hosts settings of single links are left out: they have the names of links."""
+    of_links = ("ipv4.conf.", "ipv6.conf.") if expectations.own_values else ()
     for name in sorted(left.keys() & right.keys()):
-        if left[name] != right[name] and not name.startswith(("ipv4.conf.", "ipv6.conf.")):
+        if left[name] != right[name] and not name.startswith(of_links):
             yield Difference("sysctl", name, str(left[name]), str(right[name]), "differs")
 
 
@@ -231,6 +296,7 @@ def _nic_differences(
     left: Snapshot,
     right: Snapshot,
     values: tuple[Mapping[str, str], Mapping[str, str]],
+    expectations: Expectations,
 ) -> NicDifferences:
     """`values`: `host_values` of both."""
     if pair.left is None or pair.right is None:
@@ -241,9 +307,12 @@ def _nic_differences(
     if _is_balanced(left) or _is_balanced(right):
         expected |= BALANCED_LABELS
     if pair.left.kind == "bridge":
-        expected |= BRIDGE_LABELS
+        expected |= expectations.of_bridges
     unknown = (UnknownFacts(left, pair.left), UnknownFacts(right, pair.right))
-    found = tuple(_differences(ours, theirs, unknown, expected))
+    found = tuple(_differences(ours, theirs, unknown, expectations, expected))
+    if not expectations.own_values and pair.left.name != pair.right.name:
+        renamed = Difference("Link", "Name", pair.left.name, pair.right.name, "differs")
+        found = (renamed, *found)
     return NicDifferences(pair.left.name, pair.right.name, pair.same, found)
 
 
@@ -356,19 +425,20 @@ def _differences(
     ours: FactTexts,
     theirs: FactTexts,
     unknown: tuple[UnknownFacts, UnknownFacts],
+    expectations: Expectations,
     expected: frozenset[str] = frozenset(),
 ) -> Iterable[Difference]:
-    """`unknown`: of both sides; `expected`: more labels like `EXPECTED_LABELS`."""
+    """`unknown`: of both sides; `expected`: more labels than those of `expectations`."""
     for key in dict.fromkeys((*ours, *theirs)):
         our, their = ours.get(key, NO_FACT), theirs.get(key, NO_FACT)
-        if our.compared == their.compared:
-            continue
         section, label = key
+        if our.compared == their.compared or section in expectations.left_out:
+            continue
         is_expected = (
-            section in EXPECTED_SECTIONS
-            or label in EXPECTED_LABELS | expected
-            or key in EXPECTED_FACTS
-            or our.without_own == their.without_own
+            section in expectations.sections
+            or label in expectations.labels | expected
+            or key in expectations.facts
+            or (expectations.own_values and our.without_own == their.without_own)
         )
         left, right = _without_common_items(our.text, their.text)
         kind: Kind = "expected" if is_expected else "differs"

@@ -38,6 +38,7 @@ NOT_BETWEEN = "Findings between both hosts are not checked: the sides are of dif
 MISSING_NOTE = f"{MISSING}: none on that side"
 ALL_OPTION = "--all"
 NO_DIFFERENCE = "No difference beyond names, addresses and counters"
+NO_CHANGE = "No difference beyond counters and times"
 AS_READ = " in what was read"
 """Where something was not read, or earlier than the rest (`HostDifferences.notes`)."""
 
@@ -120,7 +121,8 @@ def diff_blocks(
     hidden = _number_expected(diff)
     if hidden and not everything:
         differences = count_noun(hidden, "expected difference")
-        blocks.append(Line(f"{differences} (names, addresses, counters): {hint} lists them", "dim"))
+        what = "counters, times" if diff.is_one_host else "names, addresses, counters"
+        blocks.append(Line(f"{differences} ({what}): {hint} lists them", "dim"))
     return tuple(blocks)
 
 
@@ -170,9 +172,10 @@ def _verdict(diff: HostDifferences) -> Verdict:
         unknown = f"; {diff.number_unknown} not known, as one side was not read or checked"
     if diff.number:
         return Verdict(f"{count_noun(diff.number, 'difference')}{unknown}", tone="warn")
+    none = NO_CHANGE if diff.is_one_host else NO_DIFFERENCE
     if diff.notes or unknown:
-        return Verdict(f"{NO_DIFFERENCE}{AS_READ}{unknown}", tone="warn")
-    return Verdict(NO_DIFFERENCE, tone="good")
+        return Verdict(f"{none}{AS_READ}{unknown}", tone="warn")
+    return Verdict(none, tone="good")
 
 
 def _nic_blocks(

@@ -400,6 +400,10 @@ def smallest_mtu(*, is_ipv6: bool) -> int:
     return MIN_IPV6_MTU if is_ipv6 else MIN_IPV4_MTU
 
 
+WHOLE_PATH_NOTE = "Every switch, bridge and port group on the path must support it."
+"""Of a larger MTU."""
+
+
 def can_have_mtu(link: Link, mtu: int) -> bool:
     """The link accepts it, and what uses the link works with it."""
     is_ipv6 = any(address.family == "ipv6" for address in link.addresses)

@@ -9,9 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from nictop.model.devices.link_history import losses_after_the_first_carrier
+from nictop.model.devices.link_history import (
+    history_key,
+    losses_after_the_first_carrier,
+)
 from nictop.model.devices.links import has_global_address
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
+from nictop.model.text.words import IFF_LOOPBACK
 from nictop.model.time_axis import event_time_text
 from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.inventory.machine.message_table import TABLE
@@ -20,6 +24,7 @@ from nictop.probe.records import Address, Link
 from nictop.rules.bonds.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
+from nictop.rules.fixes.ipv6_addresses import add_again, lost_addresses
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.host import HostFacts, link_driver
@@ -37,8 +42,10 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     address_options,
     address_text,
+    host_finding,
     is_up,
     link_finding,
+    names_text,
     used_links,
 )
 
@@ -54,6 +61,7 @@ PCI_CLASS_NETWORK_OTHER = 0x0280
 """Wi-Fi NICs have it."""
 WIRELESS_PREFIXES = ("wl", "ww")
 """Names of Wi-Fi and mobile NICs, systemd.net-naming-scheme(7)."""
+MAX_SHOWN_ADDRESSES = 4
 EEE_SPEEDS = (2500,)
 """Mb/s at which igc loses its link with Energy Efficient Ethernet; vyos/vyos-build#366."""
 
@@ -370,8 +378,8 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
     Checked: NICs that systemd-networkd, netplan or ifupdown configure with addresses, and NICs that
     have an address or a default route, unless a NetworkManager profile is active on them (other
     rules check those); also the veth of a container. An IPv4 address stays when a link is set down,
-    and can be set before it is up. Not checked: ports of bridges and bonds, and links without
-    configuration.
+    and can be set before it is up; IPv6 addresses go: those that nictop read before count as well.
+    Not checked: ports of bridges and bonds, and links without configuration.
 
     Sources: systemd.network(5), netplan(5), interfaces(5).
     """
@@ -379,8 +387,8 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
     for link in host.links:
         if link.master is not None or link.carrier or not _is_nic(host, link):
             continue
-        source = sources.get(link.name)
-        if not _is_wanted(link, source) or _networkmanager_decides(host, link):
+        source, lost = sources.get(link.name), lost_addresses(host, link)
+        if not (lost or _is_wanted(link, source)) or _networkmanager_decides(host, link):
             continue
         is_off = not is_up(link)
         state = "administratively down" if is_off else "no carrier"
@@ -389,14 +397,122 @@ def configured_link_is_down(host: HostFacts) -> Outcomes:
             evidence.append(Evidence("configured in", source, source.rpartition(":")[0]))
         if has_global_address(link):
             evidence.append(address_evidence(link))
+        evidence += _lost_evidence(lost)
         yield link_finding(
             "warning",
             host,
             link,
-            f"{'has an address' if source is None else 'configured'}, but {state}",
+            f"{_why_it_is_wanted(link, source)}, but {state}",
             evidence=tuple(evidence),
             why="Its addresses are not reachable." if is_off else CAUSES[nic_kind(host, link)].down,
             fixes=_bring_up(host, link, off=is_off),
+        )
+
+
+def _why_it_is_wanted(link: Link, source: str | None) -> str:
+    if source is not None:
+        return "configured"
+    if has_global_address(link) or link.default_routes:
+        return "has an address"
+    return "had an address"
+
+
+@host_rule("critical")
+def no_link_is_left(host: HostFacts) -> Outcomes:
+    """A link that was there is gone, and no link but lo is up: the host reaches nobody.
+
+    nictop compares with what it has read while the host was watched, within the last hour. A
+    network namespace whose veth was deleted, with the addresses and routes on it, looks like one
+    that is meant to have none.
+
+    Not reported: hosts that have another link that is up, and hosts that had none when nictop
+    first read them.
+
+    Source: net/core/dev.c unregister_netdevice_many.
+    """
+    if any(is_up(link) and not link.flags & IFF_LOOPBACK for link in host.links):
+        return
+    present = {history_key(link) for link in host.links}
+    histories = host.snapshot.histories
+    gone = [history for key, history in histories.items() if key not in present and history.name]
+    if not gone:
+        return
+    last = max(gone, key=lambda history: history.points[-1].time)
+    named = names_text(list(dict.fromkeys(history.name for history in gone)), MAX_SHOWN_ADDRESSES)
+    time = event_time_text(host.inventory, last.points[-1].time)
+    yield host_finding(
+        "critical",
+        host,
+        "",
+        f"no link is left but lo: {named} gone, last read {time}",
+        evidence=(
+            Evidence("links", names_text([link.name for link in host.links], 4), "RTM_GETLINK"),
+            Evidence("there before", named, "read before"),
+            *_lost_evidence(last.ipv6_addresses),
+        ),
+        why="Addresses and routes go with a link. Without another one the host reaches nobody.",
+        fixes=(Fix("here", "Make the link again", (), note=MADE_BY_NOTE),),
+    )
+
+
+MADE_BY_NOTE = (
+    "By what has made it: the container engine, the hypervisor, the driver of its device, or ip "
+    "link add; then its addresses and routes."
+)
+
+
+def _lost_evidence(lost: tuple[Address, ...]) -> list[Evidence]:
+    if not lost:
+        return []
+    texts = names_text([address_text(one) for one in lost], MAX_SHOWN_ADDRESSES)
+    return [Evidence("gone with the link", texts, "read before")]
+
+
+@host_rule(
+    "warning",
+    yields_to=(
+        "address_of_the_profile_is_missing",
+        "configured_address_is_missing",
+        "ip_address_is_on_two_hosts",
+    ),
+    needs=("addresses",),
+)
+def ipv6_address_went_with_the_link(host: HostFacts) -> Outcomes:
+    """An IPv6 address that was set by hand is gone since its link was set down and up.
+
+    The kernel removes IPv6 addresses when a link is set down, and not IPv4 addresses; up does not
+    add them again. nictop compares what it has read before, while the host was watched: permanent
+    addresses of global scope.
+
+    Not reported: links that are down now (another check says what went with them), addresses of
+    router advertisements and DHCPv6, links with keep_addr_on_down, which keep them, and a link that
+    has been given another address in the same subnet. nictop does not know of addresses that were
+    gone before it first read the host.
+
+    Sources: kernel net/ipv6/addrconf.c addrconf_ifdown; ip-sysctl.rst keep_addr_on_down.
+    """
+    for link in host.links:
+        lost = lost_addresses(host, link)
+        if not lost or not is_up(link):
+            continue
+        first = address_text(lost[0])
+        more = "" if len(lost) == 1 else f" and {len(lost) - 1} more"
+        added = add_again(link, lost)
+        removed = [
+            command("ip", "address", "del", address_text(one), "dev", link.name) for one in lost
+        ]
+        yield link_finding(
+            "warning",
+            host,
+            link,
+            f"IPv6 address gone: {first}{more}, there before the link was set down",
+            evidence=(*_lost_evidence(lost), address_evidence(link)),
+            why="The kernel removes IPv6 addresses that were set by hand when a link is set down, "
+            "and does not add them again.",
+            fixes=(
+                Fix("here", "Add it again", added, persistent=False, undo=tuple(removed[::-1])),
+            ),
+            item=lost[0].address,
         )
 
 

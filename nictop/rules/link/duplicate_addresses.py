@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
-from nictop.rules.finding import Evidence, Finding, Fix, Severity
-from nictop.rules.fixes.commands import command, shell_quote
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, as_alternative
+from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS_PLACEHOLDER,
     bring_up,
@@ -24,14 +26,21 @@ from nictop.rules.profiles.outward import (
     outward_addresses,
 )
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.routes.rewriting import routes_lost_with_address
-from nictop.rules.subjects import link_finding, names_text
+from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_of
+from nictop.rules.subjects import (
+    UNREAD_OF_ADDRESS,
+    address_options,
+    address_text,
+    link_finding,
+    names_text,
+)
 
 MAX_NAMED_LINKS = 4
 """Links listed in a title or a line of evidence."""
 FAILED_DETECTION = "dadfailed"
 HOST_PREFIX_LENGTH = {"ipv4": 32, "ipv6": 128}
 """Prefix lengths of virtual addresses (VRRP, anycast)."""
+FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 RENEW_NOTE = "Then renew the lease."
 
 
@@ -108,6 +117,15 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         "In one network, connections to it reach either host, and these two hosts cannot reach "
         "each other by it. In two separate networks with the same subnet this is not a problem."
     )
+    cut = _first_cut_off(place, others, hosts)
+    if cut is not None:
+        severity = "critical"
+        why = (
+            f"{FAMILY_NAMES[place.address.family]} does not work between {place.host.name} and "
+            f"{cut.host.name}: both are in one network, each takes packets of this address for its "
+            "own, and there is no other pair of addresses of one subnet between them. "
+            "Connections of others to it reach either host."
+        )
     fixes = _fixes(place, others[0])
     if all(map(_is_virtual, (place, *others))):
         severity = "info"
@@ -127,6 +145,41 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         fixes=fixes,
         item=place.address.address,
     )
+
+
+def _first_cut_off(
+    place: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> NetworkPlace | None:
+    """The other host with which nothing works in that family, if one is: it is known to be in the
+    same network, as their veths are joined, and no address pair is left."""
+    for other in others:
+        is_one_network = place.veth is not None and other.veth is not None
+        if is_one_network and not _have_another_pair(place, other, hosts):
+            return other
+    return None
+
+
+def _have_another_pair(
+    place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]
+) -> bool:
+    """The two hosts have addresses in one subnet that only one of them has."""
+    mine, theirs = (
+        [one for one in outward_addresses(side.host) if one.address.family == place.address.family]
+        for side in (place, other)
+    )
+    common = {one.address.address for one in mine} & {one.address.address for one in theirs}
+    for one in mine:
+        for another in theirs:
+            if not common.isdisjoint((one.address.address, another.address.address)):
+                continue
+            if _is_in_subnet(one, another) and may_be_one_network(one, another, hosts):
+                return True
+    return False
+
+
+def _is_in_subnet(one: NetworkPlace, other: NetworkPlace) -> bool:
+    network, address = parse_network(one.written), parse_ip_address(other.address.address)
+    return network is not None and address is not None and address in network
 
 
 def _ease_of_change(place: NetworkPlace) -> tuple[bool, bool]:
@@ -211,16 +264,8 @@ def _is_static(place: NetworkPlace) -> bool:
 
 
 def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
-    there = _another_address(other)
-    at_peer = Fix(
-        "peer",
-        f"Change the address on {other.host.name} instead",
-        there.commands,
-        there.persistent,
-        there.undo,
-        there.note,
-        other.host.name,
-    )
+    there = as_alternative(_another_address(other))
+    at_peer = replace(there, where="peer", peer=other.host.name)
     return tuple(chain((_another_address(place),), (at_peer,), _arp_check(place)))
 
 
@@ -244,21 +289,45 @@ def _another_address(place: NetworkPlace) -> Fix:
             "here", "Assign another address on the DHCP server", (), True, (), note + RENEW_NOTE
         )
     routes = routes_lost_with_address(host, link, place.address)
+    secondary = secondaries_of(link, place.address)
     # the old one first: with it go those that were added to its subnet later
-    drop, back = (
+    drop, restored = (
         command("ip", "address", verb, place.written, "dev", link.name) for verb in ("del", "add")
     )
     drop_new, add_new = (
         command("ip", "address", verb, ADDRESS_PLACEHOLDER, "dev", link.name)
         for verb in ("del", "add")
     )
+    secondary_again = [_set_again(link, one) for one in secondary]
+    without = [
+        command("ip", "address", "del", address_text(one), "dev", link.name)
+        for one in reversed(secondary)
+    ]
     return Fix(
         "here",
         title,
-        (drop, add_new, *routes.commands),
+        (drop, *secondary_again, add_new, *routes.commands),
         False,
-        (drop_new, back, *routes.commands),
-        " ".join(filter(None, (routes.note, _configured_in(host, link)))),
+        (drop_new, *without, restored, *secondary_again, *routes.commands),
+        " ".join(
+            filter(None, (_secondary_note(secondary), routes.note, _configured_in(host, link)))
+        ),
+    )
+
+
+def _set_again(link: Link, address: Address) -> Command:
+    """Where the kernel has kept it (promote_secondaries), it stays as it is."""
+    options = address_options(address, address.prefix_length)
+    return command("ip", "address", "replace", address_text(address), "dev", link.name, *options)
+
+
+def _secondary_note(secondary: Sequence[Address]) -> str:
+    if not secondary:
+        return ""
+    gone = names_text([address_text(one) for one in secondary], MAX_NAMED_LINKS)
+    return (
+        f"With the address go the secondary ones of its subnet, unless promote_secondaries is set: "
+        f"{gone} is set again, without {UNREAD_OF_ADDRESS['ipv4']}."
     )
 
 

@@ -47,14 +47,17 @@ def arp_is_off(host: HostFacts) -> Outcomes:
     """ARP is off on an Ethernet link that has addresses: MAC addresses are neither requested nor
     answered.
 
-    nictop reads the link flag NOARP. IPv6 neighbour discovery is off as well. Traffic stops in both
-    directions as soon as the known neighbour entries have expired.
+    nictop reads the link flag NOARP. The kernel forgets the neighbours of the link at once, those
+    of IPv6 too, and sends all unicast packets to the MAC address of the link itself: no other host
+    takes them. Hosts that know its MAC address still reach it until their entries expire, but get
+    no answer. Neighbours whose MAC address was set by hand since (ip neighbour) are not affected.
 
     Reported for links that are up and have an address, or a profile or stanza that configures one.
     Not reported: kinds of links and drivers that never use ARP (dummy, ipvlan, VRF, modems), ports
     of bridges and bonds, and links without addresses, which are often used for packet capture.
 
-    Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_rcv, net/ipv6/ndisc.c ndisc_constructor.
+    Sources: ip-link(8) arp; kernel net/ipv4/arp.c arp_netdev_event, arp_constructor, arp_rcv,
+    net/ipv6/ndisc.c ndisc_netdev_event, ndisc_constructor, net/core/neighbour.c neigh_changeaddr.
     """
     for link in host.links:
         if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP:
@@ -67,8 +70,10 @@ def arp_is_off(host: HostFacts) -> Outcomes:
             link,
             "ARP is off (NOARP): neighbours are not resolved",
             evidence=(Evidence("flags", "NOARP", _show_command(link)), address_evidence(link)),
-            why="Hosts in its subnet, including gateways, cannot be reached and cannot reach this "
-            "host.",
+            why="What it sends to hosts and gateways in its subnet has its own MAC address as the "
+            "destination: no other host takes it, unless a MAC address was set by hand (ip "
+            "neighbour). Hosts that know its MAC address reach it until their entry expires, "
+            "without an answer.",
             fixes=(_turn_on_fix(link, "arp"),),
         )
 

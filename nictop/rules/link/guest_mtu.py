@@ -27,7 +27,7 @@ from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
 from nictop.rules.far_ends import EndKey, FarEnd, far_ends, place_of_other_end
-from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix, as_alternative
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
 from nictop.rules.host import HostFacts, once_per_diagnosis
@@ -112,7 +112,7 @@ def _set_mtu_fix(link: Link, size: int, title: str, note: str = "") -> Fix:
 
 def _fixes_in_the_guest(at: Attachment, size: int) -> Iterator[Fix]:
     for fix in mtu_fixes(at.guest, at.nic, size):
-        title = f"On {at.guest.name}: {fix.title}"
+        title = fix.title if fix.persistent else f"Set MTU {size} on {at.nic.name}"
         yield replace(fix, where="peer", title=title, peer=at.guest.name)
         # else see bridge_uplink_has_a_smaller_mtu, and mtu_differs_in_one_subnet
 
@@ -485,7 +485,7 @@ def _veth_finding(
         evidence=tuple(evidence),
         why=f"Packets above {_forwarded_bytes(ends.smaller)} bytes from the larger end are dropped "
         f"at the smaller one ({VLAN_NOTE}). {_lost_there(ends)}",
-        fixes=(_equal_ends(host, ends, watched),),
+        fixes=_equal_ends(host, ends, watched),
     )
 
 
@@ -540,26 +540,43 @@ def _count(host: HostFacts, link: Link, position: int) -> int:
     return totals[position] if len(totals) > position else 0
 
 
-def _equal_ends(host: HostFacts, ends: VethEnds, watched: Mapping[EndKey, FarEnd]) -> Fix:
-    """The smaller end is raised, if what is behind it passes such frames. Lowering one end alone
-    would only move the place where they are dropped."""
+def _equal_ends(
+    host: HostFacts, ends: VethEnds, watched: Mapping[EndKey, FarEnd]
+) -> tuple[Fix, ...]:
+    """The smaller end is raised, if what is behind it passes such frames; or the larger end, if
+    nothing is behind it, is lowered: behind another one the frames would be dropped there."""
     link, size = ends.link, ends.larger
     is_smaller = link.mtu < ends.mtu
     if is_smaller and can_have_mtu(link, size) and _passes(host, link, size, watched):
         note = "" if ends.other is not None else _maker_note(host, link)
-        return _set_mtu_fix(link, size, f"Set MTU {size} on {link.name}", note)
+        raised = _set_mtu_fix(link, size, f"Set MTU {size} on {link.name}", note)
+        return (raised, *_lowered_end(ends))
     if not is_smaller and ends.owner is not None and ends.other is not None:
         far, owner = ends.other, ends.owner
         if can_have_mtu(far, size) and _passes(owner, far, size, watched):
-            fix = _set_mtu_fix(far, size, f"Set MTU {size} on {owner.name} {far.name}")
-            return replace(fix, where="peer", peer=owner.name)
-    return _by_hand(host, ends, ends.smaller if is_smaller else size)
+            fix = _set_mtu_fix(far, size, f"Set MTU {size} on {far.name}")
+            return (replace(fix, where="peer", peer=owner.name), *_lowered_end(ends))
+    return (_by_hand(host, ends, ends.smaller if is_smaller else size),)
+
+
+def _lowered_end(ends: VethEnds) -> Iterator[Fix]:
+    """Of two hosts that are joined by a veth: which of the MTUs is meant is not known."""
+    link, other, owner = ends.link, ends.other, ends.owner
+    if other is None or owner is None:
+        return
+    size = ends.smaller
+    if link.mtu > size and link.master is None and can_have_mtu(link, size):
+        yield as_alternative(_set_mtu_fix(link, size, f"Set MTU {size} on {link.name}"))
+    if other.mtu > size and other.master is None and can_have_mtu(other, size):
+        title = f"Set MTU {size} on {other.name}"
+        fix = replace(_set_mtu_fix(other, size, title), where="peer", peer=owner.name)
+        yield as_alternative(fix)
 
 
 def _by_hand(host: HostFacts, ends: VethEnds, wanted: int) -> Fix:
     """In the configuration of what makes the ends."""
     if ends.owner is not None:
-        title = f"Set MTU {wanted} on {ends.owner.name} {ends.name}"
+        title = f"Set MTU {wanted} on {ends.name}"
         return Fix("peer", title, (), True, note=SAME_MTU_NOTE, peer=ends.owner.name)
     if ends.other is not None:
         return Fix("here", f"Set MTU {wanted} on both ends", (), True, note=SAME_MTU_NOTE)

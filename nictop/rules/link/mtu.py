@@ -10,7 +10,7 @@ from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes
+from nictop.rules.fixes.persistence import WHOLE_PATH_NOTE, can_have_mtu, mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import address_text, link_finding
@@ -76,11 +76,11 @@ def _on_the_other(host: HostFacts, other: Link, size: int) -> tuple[Fix, ...]:
     return (
         Fix(
             "peer",
-            f"Set MTU {size} on {host.name} {other.name}",
+            f"Or set MTU {size} on {other.name}",
             (command("ip", "link", "set", "dev", other.name, "mtu", str(size)),),
             persistent=False,
             undo=(command("ip", "link", "set", "dev", other.name, "mtu", str(other.mtu)),),
-            note="Every switch, bridge and port group on the path must support it.",
+            note=WHOLE_PATH_NOTE if size > other.mtu else "",
             peer=host.name,
         ),
     )

@@ -155,10 +155,8 @@ def _gateways(*places: NetworkPlace) -> Iterator[Evidence]:
 def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
     written = f"{place.address.address}/{length}"
     profile = profile_of_address(place.host, place.link, place.written)
-    title = (
-        f"Set prefix length {length} on {place.host.name}{'' if where == 'here' else ' instead'}"
-    )
     peer = where == "peer"
+    title = f"{'Or set' if peer else 'Set'} prefix length {length} on {place.link.name}"
     if profile is not None:
         name = f"{place.address.family}.addresses"
         change = modify(place.host, profile, f"+{name}", written, f"-{name}", place.written)

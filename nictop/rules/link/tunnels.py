@@ -123,5 +123,5 @@ def _checksum_fixes(host: HostFacts, tunnel: Link, senders: Senders) -> Iterator
             yield from ethtool_fixes(host, tunnel, ["-K", CHECKSUM, "off"], note=everywhere)
             continue
         change, undo = with_undo(("ethtool", "-K", link.name, CHECKSUM), "off", "on")
-        title = f"On {sender.name}: compute checksums of {link.name} in software"
+        title = f"Compute checksums of {link.name} in software"
         yield Fix("peer", title, (change,), False, (undo,), everywhere, sender.name)

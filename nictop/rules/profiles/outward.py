@@ -87,15 +87,15 @@ def outward_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
         is_usable = bool(link.flags & IFF_UP) and link.carrier is True
         if not is_usable or not link.addresses:
             continue
-        veth = _veth_of(host, link)
+        veth = veth_of(host, link)
         if veth is None and not is_outward(host, link):
             continue
         for address in global_addresses(link):
             yield NetworkPlace(host, link, address, veth=veth)
 
 
-def _veth_of(host: HostFacts, link: Link) -> Link | None:
-    """The link itself, or the one below VLANs."""
+def veth_of(host: HostFacts, link: Link) -> Link | None:
+    """The link itself, or the one below VLANs; None: it is no veth."""
     below: Link | None = link
     for _ in range(MAX_STACK_DEPTH):
         if below is None or below.kind == "veth":

@@ -195,15 +195,16 @@ def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
     subnet of this host.
 
     Programs get "No route to host", "Network is unreachable", "Permission denied" or no answer at
-    all, although the other host is on the same network. It is answered when it asks, so that only
-    one direction seems to fail.
+    all, although the other host is on the same network. What that one sends is not answered either:
+    replies are looked up in the same tables. Whether it arrives is not said: with rp_filter it is
+    dropped, too.
 
     nictop looks up the address of the other host in all routing tables as the kernel does, in the
     order of the rules. Not reported: hosts in other subnets, which an administrator may refuse on
     purpose, rules that depend on user, port or mark, and tables that were not read completely.
 
     Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c
-    fib_rules_lookup.
+    fib_rules_lookup, net/ipv4/fib_frontend.c __fib_validate_source.
     """
     if len(hosts) < 2:
         return
@@ -252,8 +253,7 @@ def _refused_peer(host: HostFacts, answer: RouteAnswer, refused: list[Peer]) -> 
         refused[0].own.link,
         f"{first_peer_text(refused)} refused: {refusal_text(answer)}",
         evidence=tuple(evidence),
-        why="This host cannot send to it, although both are in one subnet. In the other direction "
-        "packets arrive, but are not answered.",
+        why="This host cannot send to it, nor answer it, although both are in one subnet.",
         fixes=refusal_fixes(host, answer),
     )
 

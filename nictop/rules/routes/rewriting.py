@@ -44,13 +44,23 @@ def routes_lost_with_address(host: HostFacts, link: Link, removed: Address) -> L
 
 
 def remains(address: Address, removed: Address) -> bool:
-    """Whether an IPv4 address stays on the link: a secondary one goes with another one of its
-    subnet."""
+    """Whether an IPv4 address stays on the link: the secondary ones of a subnet go with its primary
+    one, unless promote_secondaries is set (net/ipv4/devinet.c __inet_del_ifa)."""
     if address.family != "ipv4" or address == removed:
         return False
+    if "secondary" in removed.flags:
+        return True
     written = (f"{each.address}/{each.prefix_length}" for each in (address, removed))
     own, other = map(parse_network, written)
     return own != other or "secondary" not in address.flags
+
+
+def secondaries_of(link: Link, removed: Address) -> list[Address]:
+    """IPv4 addresses that go with this one."""
+    others = [one for one in link.addresses if one.family == "ipv4" and one != removed]
+    if removed.family != "ipv4":
+        return []
+    return [one for one in others if not remains(one, removed)]
 
 
 def lost_routes(

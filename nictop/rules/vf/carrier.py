@@ -39,6 +39,8 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
         numbers = [function.number for function in functions if _follows(port, function)]
         if not numbers:
             continue
+        with_carrier = _nics_with_carrier(hosts, host, port, numbers)
+        without = [number for number in numbers if number not in with_carrier]
         shown = ", ".join(vf_name(host, port, number) for number in numbers[:16])
         state = "no carrier" if is_up(port) else "administratively down"
         source = f"ip link show {port.name}"
@@ -50,13 +52,13 @@ def port_of_virtual_functions_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
             evidence=(
                 Evidence("PF", state, source),
                 Evidence("VFs with link state auto", shown, source),
-                *_with_carrier(hosts, host, port, numbers),
+                *map(_carrier_evidence, with_carrier.values()),
             ),
             why="With most NICs a VF with link state auto has no carrier while its PF has none. "
             "With link state enable, VFs of one PF can still reach each other on most NICs.",
             fixes=(
                 _port_fix("here", port),
-                *(_enable_fix("here", port, number) for number in numbers[:MAX_FIXES]),
+                *(_enable_fix("here", port, number) for number in without[:MAX_FIXES]),
             ),
         )
 
@@ -107,15 +109,21 @@ def _unreported_functions(
             yield host, host.snapshot.links[ifindex], functions
 
 
-def _with_carrier(
+def _nics_with_carrier(
     hosts: Sequence[HostFacts], host: HostFacts, port: Link, numbers: Sequence[int]
-) -> Iterator[Evidence]:
-    """Those that are known to have one nevertheless: emulated NICs do not take it away."""
+) -> dict[int, Link]:
+    """Number of a VF → its NIC, of those that are known to have a carrier nevertheless: emulated
+    NICs do not take it away."""
+    found = {}
     for pair in pairs(hosts):
         is_of_port = pair.physical is host and pair.port.ifindex == port.ifindex
         if is_of_port and pair.function.number in numbers and pair.link.carrier:
-            source = f"ip link show {pair.link.name}"
-            yield Evidence("VF with a carrier", pair.link.name, source)
+            found[pair.function.number] = pair.link
+    return found
+
+
+def _carrier_evidence(link: Link) -> Evidence:
+    return Evidence("VF with a carrier", link.name, f"ip link show {link.name}")
 
 
 def _lacks_carrier(link: Link) -> bool:

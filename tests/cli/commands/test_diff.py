@@ -39,7 +39,7 @@ def test_two_states_of_this_host_are_named_by_their_time(
     for path in paths:
         write_recording(path, host_items("vm1", 20))
     text = printed(capsys, *map(str, paths), code=0)
-    assert text.count("recorded ") == 2 and "No difference beyond names" in text
+    assert text.count("recorded ") == 2 and "No difference beyond counters" in text
 
 
 def test_two_moments_of_one_host_in_a_recording(
@@ -102,7 +102,7 @@ def test_html_is_a_page(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_the_live_host_does_not_differ_from_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "No difference beyond names" in printed(capsys, "local", "local", code=0)
+    assert "No difference beyond counters" in printed(capsys, "local", "local", code=0)
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,15 @@ def test_a_fault_is_found(
     assert rules_found(lab(home, *options, line=check(*more))) == {FAULT_RULES[fault]}
 
 
+@pytest.mark.parametrize("order", [1, -1])
+def test_two_faults_of_addresses_are_made_in_either_order(home: dict[str, str], order: int) -> None:
+    faults = ("duplicate-address", "prefix-length")[::order]
+    options = [word for fault in faults for word in ("--fault", fault)]
+    addresses = links(home, *options, host="b")["lab0"]["addr_info"]
+    found = {(one["local"], one["prefixlen"]) for one in addresses if one["family"] == "inet"}
+    assert found == {("198.18.0.1", 24), ("198.18.0.2", 25)}
+
+
 def test_the_difference_of_two_hosts_has_what_is_between_them(home: dict[str, str]) -> None:
     line = f"{' '.join(NICTOP)} diff --format json local/netns:a local/netns:b || test $? = 1"
     found = json.loads(lab(home, "--fault", "route", line=line))["diff"]["findings"]

@@ -509,7 +509,11 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
         ):
             assert reason in refused(change, "prepare", actions=[words.split()]), words
         assert change.prepare([["ip", "link", "set", "dev", LINK, "mtu", "1280"]])
-        assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
+        secondary, primary = (
+            ["ip", "address", "del", f"192.0.2.{number}/24", "dev", LINK] for number in (8, 7)
+        )
+        assert change.prepare([secondary])
+        assert change.prepare([secondary, primary]), "what it would take is removed before"
 
 
 def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace) -> None:
@@ -523,6 +527,20 @@ def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace)
         assert lost not in change.prepare([add, remove]).plan[1].disturbs
         other = ["ip", "address", "add", "203.0.113.8/25", "dev", LINK]
         assert lost in change.prepare([other, remove]).plan[1].disturbs
+
+
+def test_only_a_link_that_may_be_reset_is_said_to_be(host: Namespace) -> None:
+    """A veth stores another MTU; other offloads may reset it."""
+    features = [
+        "ethtool",
+        "-K",
+        LINK,
+        "gro",
+        "on" if "generic-receive-offload: off" in host.run(["ethtool", "-k", LINK]) else "off",
+    ]
+    with change_client(host) as change:
+        assert change.prepare(MTU).plan[0].disturbs == ()
+        assert f"may reset {LINK}" in " ".join(change.prepare([features]).plan[0].disturbs)
 
 
 def test_another_prefix_length_of_an_ipv6_address(host: Namespace) -> None:

@@ -34,7 +34,7 @@ from nictop.probe.plan.lifelines import (
     read_ssh_connection,
 )
 from nictop.probe.plan.pipe import ReportPipe
-from nictop.probe.plan.plan import ChangePlan, read_plan
+from nictop.probe.plan.plan import ChangePlan, only_stores_the_mtu, read_plan
 from nictop.probe.plan.requests import PLAN_TIMEOUT
 from nictop.probe.records import Address, DefaultRoute, Link
 from tests.support.lines import link
@@ -558,3 +558,10 @@ def handle_until_reported(
     while not reports:
         ((descriptor, _), *_) = poll.poll(20_000)
         changes.handle_readable(descriptor, 0.0)
+
+
+def test_the_kinds_that_only_store_an_mtu() -> None:
+    links = [network_link(2, "ens1"), network_link(3, "v1", kind="veth")]
+    links.append(network_link(4, "bond0", kind="bond"))
+    found = [link.name for link in links if only_stores_the_mtu(link.name, links)]
+    assert found == ["v1"]

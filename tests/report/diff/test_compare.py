@@ -36,6 +36,7 @@ from nictop.report.diff.compare import (
 from nictop.report.diff.document import (
     AS_READ,
     MISSING_NOTE,
+    NO_CHANGE,
     NO_DIFFERENCE,
     NOT_BETWEEN,
     diff_html,
@@ -183,7 +184,7 @@ def test_a_host_does_not_differ_from_itself(name: str) -> None:
     diff = compare_sides(recorded_side(name), recorded_side(name))
     assert diff.number == 0
     assert not [fact for one in diff.nics for fact in one.differences]
-    assert NO_DIFFERENCE in diff_text(diff, 80)
+    assert NO_CHANGE in diff_text(diff, 80)
 
 
 def test_what_differs_is_named_with_both_values_and_the_finding_that_is_about_it() -> None:
@@ -306,9 +307,41 @@ def addressed(made: Link, address: str) -> Link:
 def test_no_address_where_the_other_side_has_one_is_a_difference() -> None:
     """Addresses themselves are expected to differ."""
     one, other = (nic(2, "ens1", address=f"192.0.2.{number}") for number in (1, 2))
-    assert not differing(compare_sides(side(one), side(other)))
-    diff = compare_sides(side(one), side(nic(2, "ens1")))
+    assert not differing(compare_sides(side(one), side(other, name="b")))
+    diff = compare_sides(side(one), side(nic(2, "ens1"), name="b"))
     assert differing(diff) == {("ens1", "Global addresses")}
+
+
+def test_of_one_host_at_two_times_only_counters_and_times_are_expected_to_differ() -> None:
+    one = nic(2, "ens1", address="192.0.2.1", carrier_changes=1)
+    other = replace(
+        nic(2, "ens1", address="192.0.2.77", carrier_changes=5), address="02:00:00:00:00:77"
+    )
+    between = compare_sides(side(one), side(other, name="b"))
+    diff = compare_sides(side(one), side(other))
+    assert (differing(between), differing(diff)) == (set(), {("ens1", "MAC"), ("ens1", "IPv4")})
+    assert diff.number == 2 and "2 differences" in diff_text(diff, 80)
+    assert "(counters, times)" in diff_text(diff, 80)
+    (found,) = diff.nics
+    assert [fact.label for fact in found.differences if fact.kind == "expected"] == ["Changes"]
+
+
+def test_a_nic_that_was_renamed_differs_of_one_host() -> None:
+    one, other = (nic(2, name, address="192.0.2.1") for name in ("ens1", "ens9"))
+    assert not differing(compare_sides(side(one), side(other, name="b")))
+    assert differing(compare_sides(side(one), side(other))) == {("ens1", "Name")}
+
+
+def test_recordings_of_two_machines_of_one_name_are_of_two_hosts() -> None:
+    sides = []
+    for machine, address in (("one", "192.0.2.1"), ("two", "192.0.2.2")):
+        made = side(nic(2, "ens1", address=address))
+        read = made.snapshot.inventory
+        assert read is not None
+        platform = replace(read.platform, machine_id_hash=machine)
+        line = Line(inventory=replace(read, platform=platform))
+        sides.append(replace(made, snapshot=advance(made.snapshot, line)))
+    assert not differing(compare_sides(*sides))
 
 
 @pytest.mark.parametrize(("flags", "carrier"), [(0, None), (1, False)])
@@ -341,7 +374,8 @@ def test_the_veths_of_two_containers_are_compared() -> None:
         addressed(link(2, "eth0", kind="veth", mtu=mtu), address)
         for mtu, address in ((1500, "172.17.0.2"), (1400, "172.17.0.3"))
     )
-    assert differing(compare_sides(side(one), side(other))) == {("eth0", "MTU")}
+    diff = compare_sides(side(one), side(other, name="b"))
+    assert differing(diff) == {("eth0", "MTU")}
 
 
 def test_a_bond_and_what_is_on_it_are_compared() -> None:
@@ -362,7 +396,7 @@ def test_which_guests_run_is_no_difference() -> None:
         bridge = addressed(link(3, "vmbr0", kind="bridge"), f"192.0.2.{guest}")
         tap = link(4, f"tap{guest}i0", kind="tun", master=3, details={"tun_type": "tap"})
         own = link(5, f"fwbr{guest}i0", kind="bridge")
-        sides.append(side(uplink, bridge, tap, own))
+        sides.append(side(uplink, bridge, tap, own, name=f"host of {guest}"))
     diff = compare_sides(*sides)
     assert not differing(diff)
     assert [pair.left for pair in diff.nics] == ["ens1", "vmbr0"]

@@ -152,4 +152,4 @@ def test_no_rule_selects_a_profile_by_a_bare_word() -> None:
                     ):
                         assert step.argv[3] == "dev" or step.argv[3].startswith("<"), step
                         seen += 1
-    assert seen > len(RULES)
+    assert seen > len(RULES) // 2

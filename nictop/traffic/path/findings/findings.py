@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.probe.records import DropReport, Firewalls
-from nictop.rules.far_ends import with_watched_ends
+from nictop.rules.far_ends import find_far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
@@ -97,6 +97,7 @@ def path_findings(
     the test was repeated."""
     known_firewalls = firewalls or {}
     found: dict[tuple[str, str, str, str], Finding] = {}
+    ends = find_far_ends(tuple(facts.values()))
     first, second = result.directions
     for direction, back in ((first, second), (second, first)):
         if direction.test is None:
@@ -113,11 +114,12 @@ def path_findings(
             protocols,
             known_firewalls.get(sender),
             drops or {},
+            ends,
         )
         for finding in _findings(tested):
             key = (finding.rule, finding.host, finding.subject, finding.title)
             found.setdefault(key, finding)
-    known = with_watched_ends(tuple(found.values()), tuple(facts.values()))
+    known = with_watched_ends(found.values(), ends)
     if result.link_losses:
         known = _despite_losses(known, result, facts)
     worst_first = sorted(known, key=lambda finding: SEVERITIES.index(finding.severity))

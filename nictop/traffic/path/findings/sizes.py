@@ -6,10 +6,16 @@ from collections.abc import Iterator
 
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
-from nictop.rules.far_ends import find_far_ends, place_of_other_end
-from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
+from nictop.rules.far_ends import place_of_other_end
+from nictop.rules.finding import Evidence, Finding, Fix, WhereToType, as_alternative
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, smallest_mtu
+from nictop.rules.fixes.persistence import (
+    WHOLE_PATH_NOTE,
+    can_have_mtu,
+    ethtool_fixes,
+    mtu_fixes,
+    smallest_mtu,
+)
 from nictop.rules.link.guest_mtu import ANNOUNCED_MSS, TRANSFERS_HANG
 from nictop.rules.tunnels import is_on
 from nictop.traffic.path.findings.tested_direction import (
@@ -79,7 +85,7 @@ def _black_hole(tested: TestedDirection, link: Link, size: PathSize, largest: in
         f"MTU black hole to {to}: {lost}",
         evidence=tuple(evidence),
         why=f"{where}. {_lost_above(size, peer_link)}",
-        fixes=_mtu_fixes(tested, link, _passing_mtu(tested, size, largest, peer_link)),
+        fixes=_mtu_fixes(tested, link, size, largest),
     )
 
 
@@ -178,27 +184,71 @@ def is_ipv6(tested: TestedDirection) -> bool:
     return ":" in tested.receiver.address
 
 
-def _mtu_fixes(tested: TestedDirection, link: Link, mtu: int) -> tuple[Fix, ...]:
+def _mtu_fixes(
+    tested: TestedDirection, link: Link, size: PathSize, largest: int
+) -> tuple[Fix, ...]:
+    """The smaller MTU for this end, or the larger one for the NIC of the other end if that alone
+    has the smaller one: which of them is meant is not known. First what `check` puts first."""
+    peer_link = _peer_link(tested)
+    mtu = _passing_mtu(tested, size, largest, peer_link)
+    raised = None
+    if peer_link is not None and peer_link.mtu < size.limit and largest >= peer_link.mtu:
+        raised = _raised_fix(tested, link, peer_link)
+    lowered = _lowered_fixes(tested, link, mtu, has_other_way=raised is not None)
+    if raised is None or peer_link is None:
+        return lowered
+    if not _is_below_its_other_end(tested, peer_link, link.mtu):
+        return (*lowered, as_alternative(raised))
+    now = [fix for fix in lowered if not fix.persistent]
+    return (raised, *map(as_alternative, now[:1]), *now[1:])
+
+
+def _is_below_its_other_end(tested: TestedDirection, peer_link: Link, mtu: int) -> bool:
+    """A veth whose other end has this MTU: `check` raises that (`link/guest_mtu.py`)."""
+    far = tested.far_ends.get((tested.peer.name, peer_link.ifindex))
+    if far is not None:
+        return far.link.mtu >= mtu
+    return peer_link.veth_peer is not None and peer_link.veth_peer.mtu >= mtu
+
+
+def _raised_fix(tested: TestedDirection, link: Link, peer_link: Link) -> Fix | None:
+    if not can_have_mtu(peer_link, link.mtu):
+        return None
+    title = f"Set MTU {link.mtu} on {peer_link.name}"
+    fix = _mtu_fix("peer", title, peer_link.name, link.mtu, peer_link.mtu)
+    return replace(fix, note=WHOLE_PATH_NOTE, peer=tested.receiver.host)
+
+
+def _lowered_fixes(
+    tested: TestedDirection, link: Link, mtu: int, *, has_other_way: bool
+) -> tuple[Fix, ...]:
     """This end and the other one: a smaller MTU at one end only makes a black hole in the other
-    direction."""
+    direction. `has_other_way`: a fix of its own raises the MTU of the other end."""
     note = "Or raise the MTU of the bridge, switch port, tunnel or NIC that has the smaller one."
     if tested.gateway is not None:
         note = (
             "Alternatives: let ICMP type 3 code 4 (IPv6: ICMPv6 type 2) pass on all routers and "
             "firewalls of the path, or raise the MTU of the link that has the smaller one."
         )
+    if has_other_way:
+        note = ""
     smallest = max(link.min_mtu or 0, smallest_mtu(is_ipv6=is_ipv6(tested)))
     changes = mtu_fixes(tested.host, link, mtu) if mtu >= smallest else ()
     if not changes:
-        return (Fix("here", "Raise the MTU on the path", (), note=note),)
+        return () if has_other_way else (Fix("here", "Raise the MTU on the path", (), note=note),)
     now, *stored = changes
     others = _other_ends(tested, link, mtu)
     if others:
-        ends = " and ".join(fix.title for fix in others)
-        note = f"All ends need the same MTU: also {ends}. {note}"
+        ends = " and ".join(map(_named_end, others))
+        note = f"All ends need the same MTU: also {ends}. {note}".rstrip()
     here = replace(now, title=f"Set MTU {mtu} on {link.name}", note=note)
     there = [replace(fix, title=f"Set MTU {mtu} on {fix.title}") for fix in others]
     return (here, *there, *stored)
+
+
+def _named_end(fix: Fix) -> str:
+    """``ens224 on vm1``, ``vethb, the other end of the veth``"""
+    return f"{fix.title} on {fix.peer}" if fix.where == "peer" else fix.title
 
 
 def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
@@ -207,8 +257,8 @@ def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
     found = []
     peer = _peer_link(tested)
     veth_peer = link.veth_peer
-    far = find_far_ends((tested.host, tested.peer)).get((tested.host.name, link.ifindex))
-    is_peer = far is not None and peer is not None and far.link.ifindex == peer.ifindex
+    far = tested.far_ends.get((tested.host.name, link.ifindex))
+    is_peer = far is not None and far.host is tested.peer and far.link is peer
     if veth_peer is not None and veth_peer.mtu > mtu and not is_peer:
         title = f"{veth_peer.name}, the other end of the veth"
         fix = _mtu_fix("other end", title, veth_peer.name, mtu, veth_peer.mtu)
@@ -220,8 +270,7 @@ def _other_ends(tested: TestedDirection, link: Link, mtu: int) -> list[Fix]:
         title = f"{below.name}, the other end of the veth"
         found.append(_mtu_fix("here", title, below.name, mtu, below.mtu))
     if peer is not None and peer.mtu > mtu:
-        title = f"{tested.receiver.host} {peer.name}"
-        fix = _mtu_fix("peer", title, peer.name, mtu, peer.mtu)
+        fix = _mtu_fix("peer", peer.name, peer.name, mtu, peer.mtu)
         found.append(replace(fix, peer=tested.receiver.host))
     return found
 

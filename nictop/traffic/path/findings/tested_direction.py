@@ -15,6 +15,7 @@ from nictop.probe.records import (
     ReceivedPackets,
     TrafficPath,
 )
+from nictop.rules.far_ends import EndKey, FarEnd
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.outcomes import Outcome, outcome_of
@@ -57,6 +58,8 @@ class TestedDirection:
     """Of the sender."""
     drops: Mapping[str, DropReport] = field(default_factory=dict)
     """Host → what its kernel dropped while the test was repeated."""
+    far_ends: Mapping[EndKey, FarEnd] = field(default_factory=dict)
+    """Of the veths of all watched hosts."""
 
     @property
     def sender(self) -> PathEnd:

@@ -8,6 +8,7 @@ from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.subjects import is_up
 from nictop.traffic.hosts.link_roles import roles_of
@@ -34,6 +35,8 @@ def down_nic_findings(tested: TestedDirection) -> Iterator[Finding]:
         if link is None or is_up(link):
             continue
         change = ("ip", "link", "set", "dev", link.name)
+        up, down = command(*change, "up"), command(*change, "down")
+        bring_up = Fix("here", "Bring the link up", (up,), persistent=False, undo=(down,))
         yield path_finding(
             "path_nic_down",
             "critical",
@@ -42,15 +45,7 @@ def down_nic_findings(tested: TestedDirection) -> Iterator[Finding]:
             "administratively down",
             evidence=(Evidence("state", "administratively down", f"ip link show dev {link.name}"),),
             why="It neither sends nor receives, and routes by it are not used.",
-            fixes=(
-                Fix(
-                    "here",
-                    "Bring the link up",
-                    (command(*change, "up"),),
-                    persistent=False,
-                    undo=(command(*change, "down"),),
-                ),
-            ),
+            fixes=with_ipv6_notes(host, (bring_up,)),
         )
 
 

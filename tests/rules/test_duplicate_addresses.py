@@ -1,0 +1,84 @@
+"""Two hosts with one address: how bad that is, and what goes with the address."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from nictop.rules import Finding, HostFacts, diagnose
+from nictop.rules.routes.rewriting import secondaries_of
+from tests.rules.test_far_ends import namespace, veth
+
+
+def address(text: str, *flags: str, family: str = "ipv4") -> dict[str, Any]:
+    number, _, length = text.partition("/")
+    length_and_flags = {"prefix_length": int(length), "flags": ["permanent", *flags]}
+    return {"family": family, "address": number, "scope": "global", **length_and_flags}
+
+
+def pair(mine: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> tuple[HostFacts, HostFacts]:
+    one = namespace("a", 1, {"lab0": veth(1, "lab0", 2, addresses=mine)})
+    other = namespace("b", 2, {"lab0": veth(2, "lab0", 1, addresses=theirs)})
+    return one, other
+
+
+def duplicate(hosts: tuple[HostFacts, HostFacts]) -> Finding:
+    findings = diagnose(hosts).findings
+    (found,) = (one for one in findings if one.rule == "ip_address_is_on_two_hosts")
+    return found
+
+
+ONE, TWO, THREE = (f"198.18.0.{number}/24" for number in (1, 2, 3))
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "severity"),
+    [
+        ([ONE], [TWO, ONE], "critical"),
+        ([ONE], [ONE, "203.0.113.2/24"], "critical"),
+        ([ONE, THREE], [TWO, ONE], "warning"),
+        ([ONE, "203.0.113.1/24"], [ONE, "203.0.113.2/24"], "warning"),
+    ],
+    ids=["no other of a", "another subnet", "another pair", "another pair of another subnet"],
+)
+def test_it_is_critical_where_nothing_else_is_between_them(
+    mine: list[str], theirs: list[str], severity: str
+) -> None:
+    found = duplicate(pair([*map(address, mine)], [*map(address, theirs)]))
+    assert found.severity == severity
+    assert found.why.startswith("IPv4 does not work between") == (severity == "critical")
+
+
+def test_another_family_is_not_counted() -> None:
+    both = [address("2001:db8::1/64", family="ipv6")]
+    other = [address("2001:db8::2/64", family="ipv6")]
+    found = duplicate(pair([address(ONE), *both], [address(ONE), *other]))
+    assert (found.severity, found.title.split()[0]) == ("critical", "198.18.0.1")
+
+
+def test_secondary_addresses_that_go_with_it_are_set_again() -> None:
+    hosts = pair([address(ONE)], [address(ONE), address(TWO, "secondary")])
+    found = duplicate(hosts)
+    assert found.host == "b"
+    fix = found.fixes[0]
+    assert [str(step) for step in fix.commands] == [
+        "ip address del 198.18.0.1/24 dev lab0",
+        "ip address replace 198.18.0.2/24 dev lab0",
+        "ip address add '<ADDRESS/PREFIX>' dev lab0",
+    ]
+    assert [str(step) for step in fix.undo] == [
+        "ip address del '<ADDRESS/PREFIX>' dev lab0",
+        "ip address del 198.18.0.2/24 dev lab0",
+        "ip address add 198.18.0.1/24 dev lab0",
+        "ip address replace 198.18.0.2/24 dev lab0",
+    ]
+    assert "198.18.0.2/24 is set again" in fix.note
+
+
+def test_what_goes_with_an_address() -> None:
+    _, other = pair([], [address(ONE), address(TWO, "secondary"), address("198.18.0.3/25")])
+    (link,) = other.links
+    first, second, third = link.addresses
+    assert secondaries_of(link, first) == [second]
+    assert secondaries_of(link, second) == secondaries_of(link, third) == []
