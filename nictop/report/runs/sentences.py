@@ -109,7 +109,7 @@ class ResultSentence(NamedTuple):
 def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     """All sentences about a run, the most important ones first."""
     return (
-        *_text_sentences("event", result.event),
+        *_text_sentences("event", result.event, *result.further_events),
         *_failure(result),
         *_under_load(result),
         *workload_sentences(result),

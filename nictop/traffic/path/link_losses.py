@@ -9,12 +9,13 @@ linkwatch_schedule_work). Reads nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nictop.model.text.words import IFF_UP
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, LinkChange
+from nictop.traffic.analysis.nic_incidents import LINKWATCH_SECONDS
 from nictop.traffic.hosts.link_roles import takes_packets
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ AGGREGATES = ("bond", "team")
 else."""
 
 
+LOST_CARRIER = "lost its carrier"
 NO_CARRIER = "has no carrier"
-"""`LinkLoss.text` of a link that had none before the test, and has none after it."""
+"""`LinkLoss.what` of a link that had none before the test, and has none after it."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,26 @@ class LinkLoss:
     host: str
     nic: str
     ifindex: int
-    text: str
-    """``lost its carrier at second 4 of the path test, back at second 19``"""
+    what: str = ""
+    """``lost its carrier``, or `NO_CARRIER`."""
+    second: float | None = None
+    """Of the path test, at which it began; None: it is not known, or has no time."""
+    back: float = math.inf
+    """At which it ended; infinite: it was not reported."""
+
+    @property
+    def text(self) -> str:
+        """``lost its carrier at second 4 of the path test, back at second 19``"""
+        if self.second is None:
+            return self.what
+        is_before = self.second < 0.0
+        when = "before" if is_before else f"at second {self.second:.0f} of"
+        text = f"{self.what} {when} the path test"
+        if self.back < math.inf:
+            text += f", back at second {self.back:.0f}"
+            if is_before:
+                text += " of it"
+        return text
 
 
 class TestSpan(NamedTuple):
@@ -55,19 +75,42 @@ def link_losses(
     the NIC of the address first; `counted`: carrier changes of that one during the test."""
     links = host.snapshot.links
     for number, ifindex in enumerate(dict.fromkeys(chosen)):
-        link, text = links.get(ifindex), ""
-        name = link.name if link is not None else f"ifindex {ifindex}"
+        link = links.get(ifindex)
+        loss = LinkLoss(host.name, link.name if link is not None else f"ifindex {ifindex}", ifindex)
         for lower in _with_lower(links, ifindex):
-            text = _reported(host.link_changes, lower, span)
-            if text:
-                name = links[lower].name if lower in links else name
+            reported = _reported(host.link_changes, lower, span)
+            if reported is not None:
+                what, begin, back = reported
+                name = links[lower].name if lower in links else loss.nic
+                loss = replace(loss, nic=name, what=what, second=begin, back=back)
                 break
-        if not text and link is not None and link.flags & IFF_UP and link.carrier is False:
-            text = NO_CARRIER
-        if not text and number == 0 and counted:
-            text = "lost its carrier during the path test"
-        if text:
-            yield LinkLoss(host.name, name, ifindex, text)
+        if not loss.what and link is not None and link.flags & IFF_UP and link.carrier is False:
+            loss = replace(loss, what=NO_CARRIER)
+        if not loss.what and number == 0 and counted:
+            loss = replace(loss, what="lost its carrier during the path test")
+        if loss.what:
+            yield loss
+
+
+def at_common_times(losses: Sequence[LinkLoss]) -> tuple[LinkLoss, ...]:
+    """A loss that both ends report is one event: it has the time of the first report, and its end
+    that of the last."""
+    return tuple(_at_common_time(loss, losses) for loss in losses)
+
+
+def _at_common_time(loss: LinkLoss, losses: Iterable[LinkLoss]) -> LinkLoss:
+    if loss.second is None:
+        return loss
+    for other in losses:
+        is_one = LOST_CARRIER in (loss.what, other.what)
+        if other.host == loss.host or other.second is None or not is_one:
+            continue
+        if abs(other.second - loss.second) > LINKWATCH_SECONDS:
+            continue
+        is_end_one = abs(other.back - loss.back) <= LINKWATCH_SECONDS
+        back = max(loss.back, other.back) if is_end_one else loss.back
+        return replace(loss, second=min(loss.second, other.second), back=back)
+    return loss
 
 
 def _with_lower(links: Mapping[int, Link], ifindex: int) -> list[int]:
@@ -86,8 +129,11 @@ def _with_lower(links: Mapping[int, Link], ifindex: int) -> list[int]:
     return found
 
 
-def _reported(changes: Iterable[LinkChange], ifindex: int, span: TestSpan) -> str:
-    """What rtnetlink reported of the first loss that was not over before the test; "": none."""
+def _reported(
+    changes: Iterable[LinkChange], ifindex: int, span: TestSpan
+) -> tuple[str, float, float] | None:
+    """What rtnetlink reported of the first loss that was not over before the test: what it was, and
+    the seconds of its begin and end; None: there was none."""
     lost: LinkChange | None = None
     for change in changes:
         if change.ifindex != ifindex:
@@ -97,23 +143,12 @@ def _reported(changes: Iterable[LinkChange], ifindex: int, span: TestSpan) -> st
                 lost = change
         elif takes_packets(change):
             if change.time >= span.begin:
-                return _text(lost, change.time, span)
+                return _what(lost), lost.time - span.begin, change.time - span.begin
             lost = None
-    return _text(lost, math.inf, span) if lost is not None else ""
+    return (_what(lost), lost.time - span.begin, math.inf) if lost is not None else None
 
 
-def _text(lost: LinkChange, back: float, span: TestSpan) -> str:
-    what = "lost its carrier"
+def _what(lost: LinkChange) -> str:
     if lost.gone:
-        what = "disappeared"
-    elif not lost.flags & IFF_UP:
-        what = "was set down"
-    when = f"at second {lost.time - span.begin:.0f} of the path test"
-    if lost.time < span.begin:
-        when = "before the path test"
-    text = f"{what} {when}"
-    if back < math.inf:
-        text += f", back at second {back - span.begin:.0f}"
-        if lost.time < span.begin:
-            text += " of it"
-    return text
+        return "disappeared"
+    return LOST_CARRIER if lost.flags & IFF_UP else "was set down"

@@ -23,7 +23,7 @@ from nictop.probe.records import TrafficLine, TrafficRequest
 from nictop.traffic.failures import RunFailed
 from nictop.traffic.hosts.host import RunHost, is_root
 from nictop.traffic.hosts.inbox import TrafficInbox
-from nictop.traffic.path.link_losses import LinkLoss, TestSpan, link_losses
+from nictop.traffic.path.link_losses import LinkLoss, TestSpan, at_common_times, link_losses
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 
@@ -198,7 +198,8 @@ class PathRun:
         )
         directions = (self._direction(0, first, second), self._direction(1, second, first))
         losses = [loss for side in (0, 1) for loss in self._link_losses(side)]
-        return PathResult(self._wall, self._network, self._ports[1], directions, tuple(losses))
+        at_once = at_common_times(losses)
+        return PathResult(self._wall, self._network, self._ports[1], directions, at_once)
 
     def _link_losses(self, side: int) -> Iterator[LinkLoss]:
         """Of the NIC of an end, and of that by which its packets leave."""
