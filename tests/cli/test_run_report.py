@@ -262,7 +262,7 @@ def test_directions_of_a_stopped_test_name_their_seconds() -> None:
     made = result(plan=plan, flows=flows, stopped=11.2)
     texts = [one.text for one in result_sentences(made) if one.kind == "goodput"]
     assert texts[0].startswith("▲ stopped early: 9.00 Mb/s received by b, mean of 11.1 s")
-    assert texts[1].startswith("▲ stopped early: 6.00 Mb/s received by a, mean of 10.1 s, ")
+    assert texts[1].startswith("▲ stopped early: 6.00 Mb/s received by a, mean of 10.1 s (planned: 20 s)")
     assert texts[2].endswith("total of both directions, mean of the first 10.1 s")
     equal = replace(made, flows=(flows[0], replace(flows[1], received=replace(back, seconds=11.1))))
     assert not any("mean of" in one.text for one in result_sentences(equal)), "the note says it"
