@@ -316,9 +316,10 @@ def direction_section(direction: PathDirection) -> Section:
     return Section((facts,), ends)
 
 
-def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
+def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE, *, brief: bool = False) -> str:
     """Number of findings by severity, else that there are none, or that a direction was not
-    tested. Without a tick if a host did not report what it received."""
+    tested. Without a tick if a host did not report what it received. `brief`: in a list, without
+    the family that was not tested."""
     found = severity_counts_text(report.findings)
     if found:
         return found
@@ -330,12 +331,24 @@ def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
         for direction in directions
         if not is_receipt_known(direction)
     ]
+    tested, untested = _families(report)
+    clear = f"{CLEAR} ({tested})" if brief else f"{CLEAR} on the {tested} path"
+    untested = "" if brief else untested
     if unknown:
-        return f"{glyphs.note} {CLEAR}; not known: what {' and '.join(unknown)} received"
+        return f"{glyphs.note} {clear}; not known: what {' and '.join(unknown)} received"
     but = reservations(report)
     if but:
-        return f"{glyphs.note} {CLEAR} on the path, but {'; '.join(but)}"
-    return f"{glyphs.passed} {CLEAR}"
+        return f"{glyphs.note} {clear}, but {'; '.join(but)}{untested}"
+    return f"{glyphs.passed} {clear}{untested}"
+
+
+def _families(report: PathReport) -> tuple[str, str]:
+    """``IPv4``, ``; IPv6 was not tested``: that of the tested addresses, and the other one if both
+    ends have addresses of it."""
+    ends = [direction.sender for direction in report.result.directions]
+    tested, other = (6, 4) if ":" in ends[0].address else (4, 6)
+    have_other = all(other in end.ip_versions for end in ends)
+    return f"IPv{tested}", f"; IPv{other} was not tested" if have_other else ""
 
 
 def stored_paths_text(paths: StoredPaths, columns: int) -> str:
@@ -350,7 +363,7 @@ def _list_row(path: StoredPath) -> tuple[str, ...]:
     ends = ends_text(report)
     if path.label:
         ends += f" {path.label}"
-    return wall_time_text(path.written), path.identity, ends, verdict_of_path(report)
+    return wall_time_text(path.written), path.identity, ends, verdict_of_path(report, brief=True)
 
 
 def _narrow_row(row: tuple[str, ...], room: int) -> Iterator[str]:

@@ -839,8 +839,10 @@ def _path(result: Result) -> Iterator[ResultSentence]:
     if result.proof is None:
         return
     verdict = PATH_VERDICTS[result.proof.verdict]
-    if result.plan.foreign and result.proof.verdict == "proven":
-        verdict = f"{verdict} at one end"
+    if result.proof.verdict == "proven" and not result.plan.is_of_one_host:
+        verdict += f" over IPv{result.plan.ip_version}"
+        if result.plan.foreign:
+            verdict += " at one end"
     yield ResultSentence("path", f"{verdict}: {clean(result.proof.sentence)}")
     ends = "; ".join(dict.fromkeys(host.sentence for host in result.proof.hosts))
     if ends and ends not in result.proof.sentence:

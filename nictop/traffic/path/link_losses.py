@@ -28,7 +28,7 @@ else."""
 
 LOST_CARRIER = "lost its carrier"
 NO_CARRIER = "has no carrier"
-"""`LinkLoss.what` of a link that had none before the test, and has none after it."""
+"""`LinkLoss.text` of a link that had none before the test, and has none after it."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,19 @@ class LinkLoss:
     host: str
     nic: str
     ifindex: int
+    text: str
+    """``lost its carrier at second 4 of the path test, back at second 19``"""
+
+
+@dataclass(frozen=True)
+class ReportedLoss:
+    """One link, as its host reported it."""
+
+    host: str
+    nic: str
+    ifindex: int
     what: str = ""
-    """``lost its carrier``, or `NO_CARRIER`."""
+    """``lost its carrier``, or `NO_CARRIER`; "": it has a carrier."""
     second: float | None = None
     """Of the path test, at which it began; None: it is not known, or has no time."""
     back: float = math.inf
@@ -47,7 +58,7 @@ class LinkLoss:
 
     @property
     def text(self) -> str:
-        """``lost its carrier at second 4 of the path test, back at second 19``"""
+        """As `LinkLoss.text`."""
         if self.second is None:
             return self.what
         is_before = self.second < 0.0
@@ -70,13 +81,14 @@ class TestSpan(NamedTuple):
 
 def link_losses(
     host: RunHost, chosen: Iterable[int], span: TestSpan, counted: int | None
-) -> Iterator[LinkLoss]:
+) -> Iterator[ReportedLoss]:
     """Of the links by which the path goes, as far as their host knows. `chosen`: their ifindexes,
     the NIC of the address first; `counted`: carrier changes of that one during the test."""
     links = host.snapshot.links
     for number, ifindex in enumerate(dict.fromkeys(chosen)):
         link = links.get(ifindex)
-        loss = LinkLoss(host.name, link.name if link is not None else f"ifindex {ifindex}", ifindex)
+        name = link.name if link is not None else f"ifindex {ifindex}"
+        loss = ReportedLoss(host.name, name, ifindex)
         for lower in _with_lower(links, ifindex):
             reported = _reported(host.link_changes, lower, span)
             if reported is not None:
@@ -92,13 +104,17 @@ def link_losses(
             yield loss
 
 
-def at_common_times(losses: Sequence[LinkLoss]) -> tuple[LinkLoss, ...]:
+def with_common_times(losses: Sequence[ReportedLoss]) -> tuple[LinkLoss, ...]:
     """A loss that both ends report is one event: it has the time of the first report, and its end
     that of the last."""
-    return tuple(_at_common_time(loss, losses) for loss in losses)
+    found = []
+    for loss in losses:
+        text = _at_common_time(loss, losses).text
+        found.append(LinkLoss(loss.host, loss.nic, loss.ifindex, text))
+    return tuple(found)
 
 
-def _at_common_time(loss: LinkLoss, losses: Iterable[LinkLoss]) -> LinkLoss:
+def _at_common_time(loss: ReportedLoss, losses: Iterable[ReportedLoss]) -> ReportedLoss:
     if loss.second is None:
         return loss
     for other in losses:

@@ -1265,14 +1265,14 @@ def namespaces(*, full: float, filled_by: str = "iperf3") -> tuple[HostLoad, Hos
     """Two network namespaces: each end reads the same CPUs and the same processes."""
     both = []
     for host, role, own, other in (("a", "client", 900, 901), ("b", "server", 901, 900)):
-        threads = (
+        threads: tuple[ThreadLoad, ...] = (
             ThreadLoad("iperf3", own, 0.45, (1,), generator=True),
             ThreadLoad("iperf3", other, 0.5, (1,), other_end=True),
             ThreadLoad("stress", 70, 0.3, (0,)),
         )
         if filled_by == "stress":
             threads = (ThreadLoad("stress", 70, 0.99, (1,)),)
-        made = load(host, role, **TWO_CORES)  # type: ignore[arg-type]
+        made = load(host, role, **TWO_CORES)
         cpu = BusyCpu(1, full, 0.02, 0.4, 0.5, 0.0)
         both.append(replace(made, full=(cpu,), threads=threads))
     return both[0], replace(both[1], machine_of="a")

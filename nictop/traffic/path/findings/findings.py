@@ -136,7 +136,7 @@ def _despite_losses(
 def _link_loss(loss: LinkLoss, host: HostFacts) -> Finding:
     return path_finding(
         "path_link_lost",
-        "critical" if loss.what == NO_CARRIER else "warning",
+        "critical" if loss.text == NO_CARRIER else "warning",
         host,
         host.link_at(loss.ifindex),
         f"{loss.text}: not known what the path passes",
