@@ -5,7 +5,7 @@ Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nictop import __version__
 from nictop.model.facts import clean, wrap
@@ -20,6 +20,7 @@ from nictop.probe.records import (
     PathReplies,
     PathSize,
     PathTest,
+    ReceivedPackets,
     TrafficPath,
     Unreadable,
 )
@@ -454,6 +455,9 @@ def _received_text(direction: PathDirection) -> str:
     if not is_receipt_known(direction):
         return f"not known: {NO_RECEIPT} of {clean(direction.receiver.host)} in time"
     assert listener is not None
+    if not (listener.arrived or listener.delivered) and listener.misaddressed:
+        nics = _nics_of(listener.misaddressed, direction.receiver)
+        return f"nothing: packets at {nics} are for another MAC address, and dropped"
     parts = [_receiving_nics(listener, direction.receiver)]
     routers = router_count(direction)
     if routers == 0:
@@ -468,10 +472,17 @@ def _received_text(direction: PathDirection) -> str:
 
 
 def _receiving_nics(listener: PathListener, receiver: PathEnd) -> str:
-    """``by ens224 and ens256``; ``nothing``"""
+    """``by ens224 and ens256``; ``nothing``; of packets that its firewall drops ``by ens224, but
+    not by its UDP socket``"""
+    if listener.arrived and not listener.delivered:
+        return f"by {_nics_of(listener.arrived, receiver)}, but not by its UDP socket"
     received = listener.delivered if listener.arrived is None else listener.arrived
+    return f"by {_nics_of(received, receiver)}" if received else "nothing"
+
+
+def _nics_of(received: Iterable[ReceivedPackets], receiver: PathEnd) -> str:
     nics = dict.fromkeys(_nic_name(receiver, packets.ifindex) for packets in received)
-    return f"by {' and '.join(nics)}" if nics else "nothing"
+    return " and ".join(nics)
 
 
 def _replies_text(test: PathTest, replies: PathReplies) -> str:

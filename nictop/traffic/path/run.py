@@ -315,5 +315,6 @@ def _ifindexes(line: TrafficLine) -> Iterator[int]:
         yield path.ifindex
     listener = line.path_listener
     if listener is not None:
-        for packets in (*listener.delivered, *(listener.arrived or ())):
+        seen = (*listener.delivered, *(listener.arrived or ()), *listener.misaddressed)
+        for packets in seen:
             yield packets.ifindex
