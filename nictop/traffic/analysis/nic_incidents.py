@@ -18,7 +18,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
-from nictop.traffic.hosts.link_roles import takes_packets
+from nictop.traffic.hosts.link_roles import LINKWATCH_SECONDS, takes_packets
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
@@ -55,8 +55,6 @@ _KINDS: dict[Meaning | Event, Incident] = {
 }
 """Of an incident; of all others: other."""
 _BY_EFFECT: tuple[Incident, ...] = ("link_lost", "other", "renamed")
-LINKWATCH_SECONDS = 1.0
-"""Between the reports of both ends of a link about one loss, at most."""
 SAME_LOSS_SECONDS = 2.0
 """Between the message of the driver and that of rtnetlink about one loss, at most."""
 MAX_TEXT_CHARS = 100

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, LinkChange
-from nictop.traffic.analysis.nic_incidents import LINKWATCH_SECONDS
-from nictop.traffic.hosts.link_roles import takes_packets
+from nictop.traffic.hosts.link_roles import LINKWATCH_SECONDS, takes_packets
 
 if TYPE_CHECKING:
     from nictop.traffic.hosts.host import RunHost
