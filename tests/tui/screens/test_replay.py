@@ -714,7 +714,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         await screen.until(lambda: "received by alma-load-002" in screen.text("#run-sentences"))
         assert "verified" in screen.text("#run-sentences")
         await screen.press("n")
-        await screen.until(lambda: "run 2 of 2" in screen.text("#run-title"))
+        await screen.until(lambda: "test 2 of 2" in screen.text("#run-title"))
         await screen.press("enter")
         await screen.until(lambda: screen.nictop.now() == second.begin)
         await screen.press("escape")
