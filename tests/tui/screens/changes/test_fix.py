@@ -736,14 +736,26 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
         await screen.prepare_fix()
         await screen.press("right", "enter")
         await screen.wait_for_text("✓ Applied")
-        await screen.press("ctrl+c")
+        await screen.press("q")
         assert shows(screen, LeaveScreen)
         assert "the host rolls it back" in screen.dialog_text()
         await screen.press("enter")
         assert shows(screen, HostChangeScreen), "Cancel is chosen first"
-        await screen.pilot.press("ctrl+c", "left", "enter")
+        await screen.pilot.press("q", "left", "enter")
         await wait_until(screen, lambda: read_mtu(namespace) == 1500)
     assert log() == ["unknown"]
+
+
+@pytest.mark.usefixtures("namespaces")
+async def test_one_control_c_ends_nictop_and_the_change_is_rolled_back() -> None:
+    async with screen_with_changes_in_namespace() as (screen, namespace):
+        await screen.prepare_fix()
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied")
+        assert read_mtu(namespace) == 9000
+        await screen.pilot.press("ctrl+c")
+        assert screen.app._exit
+        await wait_until(screen, lambda: read_mtu(namespace) == 1500)
 
 
 @pytest.mark.usefixtures("namespaces")
