@@ -274,7 +274,7 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
 
 
 def reading_notice(snapshot: Snapshot) -> str:
-    """``to be read again in 8 s: read before an event (NetworkManager), 12 s earlier``; "" as
+    """``read again in 8 s: values are from before an event (NetworkManager)``; "" as
     `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
     the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
@@ -283,13 +283,10 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if event.source == "silence":
         return what
+    values = f"values are from {what.removeprefix('read ')}"
     if counters is None or counters.time < event.time:
-        return f"to be read again: {what}"
-    stopped = _last_stop(snapshot)
-    notice = f"{_next_reading_text(event, counters.time, stopped)}: {what}"
-    if event.source == "connection":  # the event is the new connection
-        return notice
-    return f"{notice}, {whole_seconds(counters.time - event.time)} earlier"
+        return f"to be read again: {values}"
+    return f"{_next_reading_text(event, counters.time, _last_stop(snapshot))}: {values}"
 
 
 def _last_stop(snapshot: Snapshot) -> float:
@@ -299,12 +296,12 @@ def _last_stop(snapshot: Snapshot) -> float:
 
 
 def _next_reading_text(event: Outdated, now: float, stopped: float) -> str:
-    """``to be read again in 8 s``, ``being read again for 3 s``; `stopped`: the time at which an
+    """``read again in 8 s``, ``being read again for 3 s``; `stopped`: the time at which an
     attempt to read it was stopped, from which the next one counts."""
     if event.due is None:
         return "to be read again"
     if event.due > now:
-        return f"to be read again in {whole_seconds(max(1.0, event.due - now))}"
+        return f"read again in {whole_seconds(max(1.0, event.due - now))}"
     if stopped > event.due:
         return f"being read once more for {whole_seconds(max(0.0, now - stopped))}"
     return f"being read again for {whole_seconds(now - event.due)}"
