@@ -666,7 +666,8 @@ class NictopApp(PrivateApp):
         from nictop.tui.screens.changes.status import change_status
 
         nictop = self.nictop
-        change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
+        changes = nictop.changes
+        change = change_status(changes.progress, changes.published_at, shown_key(self, "fix"))
         marked = nictop.marks.first
         parts = (
             (nictop.recording.status, "app.record"),
