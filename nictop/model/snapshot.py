@@ -274,7 +274,7 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
 
 
 def reading_notice(snapshot: Snapshot) -> str:
-    """``read again in 8 s: values are from before an event (NetworkManager)``; "" as
+    """``read again in 8 s: values were read before an event (NetworkManager)``; "" as
     `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
     the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
@@ -283,7 +283,7 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if event.source == "silence":
         return what
-    values = f"values are from {what.removeprefix('read ')}"
+    values = f"values were {what}"
     if counters is None or counters.time < event.time:
         return f"to be read again: {values}"
     return f"{_next_reading_text(event, counters.time, _last_stop(snapshot))}: {values}"

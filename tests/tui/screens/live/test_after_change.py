@@ -83,7 +83,7 @@ async def test_the_notice_says_first_when_it_is_read_again(due: float | None, wo
         event = replace(ROUTE_EVENT, due=due)
         await screen.receive(Line(outdated=event), counters(17.0, {2: (0, 0)}))
         await screen.settle()
-        assert f"{words}: values are from before an event (default route)" in text(screen)
+        assert f"{words}: values were {BEFORE_EVENT} (" in text(screen)
 
 
 @pytest.mark.parametrize("kind", ["prepared", "refused", "kept"])

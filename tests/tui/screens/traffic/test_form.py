@@ -578,7 +578,7 @@ async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> No
         )
         await wait_until(screen, lambda: "as they were read last" in " ".join(screen.drawn()))
         after = " ".join(" ".join(screen.drawn()).split())
-        assert "vm2: to be read again: values are from before an event (address)" in after
+        assert "vm2: to be read again: values were read before an event (address)" in after
         assert "Start: nothing, no test path so far; vm2: to be read again" in after
 
 
