@@ -61,6 +61,8 @@ READINGS = ("counters", "before", "rates", "vf_base")
 """Fields of a `Snapshot` that a reading changes, and nothing else that it has."""
 CHANGING = ("applying", "applied", "checked", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
+PATCHED_FIELDS = ("name", "operstate", "carrier", "flags", "mtu")
+"""Of a link, that a `LinkChange` has, too."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
 BEFORE_LOSS = "read before the connection was lost"
 BEFORE_SILENCE = "read before its data stopped"
@@ -528,8 +530,10 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
 def _makes_doubtful(known: Link | None, change: LinkChange) -> bool:
     """Of a link that came or went the device has another driver, or is another one; one that lost
     its carrier or got it has another profile, and other addresses, soon: what is known of it is of
-    before."""
-    return change.gone or known is None or known.carrier != change.carrier
+    before. What was found of a name, state or MTU that it has no more is of before, too."""
+    if change.gone or known is None:
+        return True
+    return any(getattr(known, name) != getattr(change, name) for name in PATCHED_FIELDS)
 
 
 def _patch(links: dict[int, Link], change: LinkChange) -> None:
