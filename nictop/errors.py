@@ -18,6 +18,13 @@ class NictopError(Exception):
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
+class NetworkFault(NictopError):
+    """What was asked for is valid, and a fault in the network of the hosts prevents it: as a test
+    that failed."""
+
+    exit_code = 4
+
+
 class HostUnreachable(NictopError):
     """A host did not answer, or stopped answering."""
 

@@ -82,12 +82,13 @@ UNFILLED_TEXT = (
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
 PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
     ("current", "new"),
-    ("previous", "current"),
+    ("previous", "applied"),
     ("previous", "new"),
     ("when planned", "requested"),
 )
-"""Labels of the values before and after: as they are, as they are once applied, while it is not
-known which are, and of a plan that was not applied: the host may have changed since."""
+"""Labels of the values before and after: as they are, once applied (something else may have changed
+them since), while it is not known which are, and of a plan that was not applied: the host may have
+changed since."""
 
 
 def plan_lines(

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from nictop.cli import output
+from nictop.hosts.start import LONG_WAIT_SECONDS
 from nictop.model.parts import late_services
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ SEPARATOR = " · "
 WAITING_REDRAW_SECONDS = 0.5
 MAX_WAITING_NAMES = 3
 """Hosts in the line."""
-LONG_WAIT_SECONDS = 10.0
-"""After which the time limit is named, too; and where stderr is no terminal, seconds between the
-lines."""
 LONG_READING_SECONDS = 5.0
 """After its first inventory took so long, it is said before that another one may follow."""
 

@@ -374,6 +374,14 @@ class HostSession:
         return getattr(self._source, "is_catching_up", False)
 
     @property
+    def _recording_text(self) -> str:
+        """``reading the recording, 37 %``: of the time before the position."""
+        share = getattr(self._source, "read_share", None)
+        if share is None:
+            return READING_A_RECORDING
+        return f"{READING_A_RECORDING}, {units.percentage(share)}"
+
+    @property
     def is_unreachable(self) -> bool:
         """The connection is lost, or will never be there."""
         return self.snapshot.state in ("lost", "failed")
@@ -426,7 +434,7 @@ class HostSession:
         s``, ``reconnecting``, ``failed``; of a host that has sent nothing yet ``retry in 4
         s``, ``connecting``; of a recording ``reading the recording``."""
         if self.is_catching_up:
-            return READING_A_RECORDING
+            return self._recording_text
         status, age = self.status(now, interval), self.age(now)
         if status == "silent":
             return self.old_text(now)
@@ -459,7 +467,7 @@ class HostSession:
     def doing_text(self, now: float) -> str:
         """The step that is waited for: ``logging in, 4 s``; "": none."""
         if self.is_catching_up:
-            return READING_A_RECORDING
+            return self._recording_text
         return self.start.active_text(now)
 
     @property

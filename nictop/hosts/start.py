@@ -15,6 +15,8 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Inventory, Line
 from nictop.wire.source import ConnectionStage, SourceState
 
+LONG_WAIT_SECONDS = 10.0
+"""After which it is said again what is waited for, with its seconds and the time limit."""
 StepState = Literal["done", "active", "failed", "waiting"]
 StepName = ConnectionStage | Literal["links", "inventory", "checks"]
 

@@ -26,6 +26,7 @@ from nictop.model.text.words import (
     LINK_UP,
     UNKNOWN_REASONS,
     absence_reason,
+    count_noun,
     driver_name,
     speed_text,
     state_mark,
@@ -287,9 +288,9 @@ def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
         silent += neighbour.nud_state in UNANSWERED_STATES
     if answered:
         verb = "answers" if answered == 1 else "answer"
-        return "passed", f"{answered} {verb}"
+        return "passed", f"{count_noun(answered, 'peer')} {verb}"
     if silent:
-        return "failed", f"{silent} silent"
+        return "failed", f"{count_noun(silent, 'peer')} silent"
     return "unknown", "not asked"
 
 

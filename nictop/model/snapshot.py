@@ -61,6 +61,8 @@ READINGS = ("counters", "before", "rates", "vf_base")
 """Fields of a `Snapshot` that a reading changes, and nothing else that it has."""
 CHANGING = ("applying", "applied", "checked", "undoing", "undone", "failed")
 """Replies about a change after which an older inventory is no longer that of the host."""
+PATCHED_FIELDS = ("name", "operstate", "carrier", "flags", "mtu")
+"""Of a link, that a `LinkChange` has, too."""
 BEFORE_CHANGE, BEFORE_EVENT = "read before it changed", "read before an event"
 BEFORE_LOSS = "read before the connection was lost"
 BEFORE_SILENCE = "read before its data stopped"
@@ -274,7 +276,7 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
 
 
 def reading_notice(snapshot: Snapshot) -> str:
-    """``to be read again in 8 s: read before an event (NetworkManager), 12 s earlier``; "" as
+    """``read again in 8 s: values were read before an event (NetworkManager)``; "" as
     `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
     the newest reading of the host."""
     event, counters = snapshot.unread_event, snapshot.counters
@@ -283,13 +285,10 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if event.source == "silence":
         return what
+    values = f"values were {what}"
     if counters is None or counters.time < event.time:
-        return f"to be read again: {what}"
-    stopped = _last_stop(snapshot)
-    notice = f"{_next_reading_text(event, counters.time, stopped)}: {what}"
-    if event.source == "connection":  # the event is the new connection
-        return notice
-    return f"{notice}, {whole_seconds(counters.time - event.time)} earlier"
+        return f"to be read again: {values}"
+    return f"{_next_reading_text(event, counters.time, _last_stop(snapshot))}: {values}"
 
 
 def _last_stop(snapshot: Snapshot) -> float:
@@ -299,12 +298,12 @@ def _last_stop(snapshot: Snapshot) -> float:
 
 
 def _next_reading_text(event: Outdated, now: float, stopped: float) -> str:
-    """``to be read again in 8 s``, ``being read again for 3 s``; `stopped`: the time at which an
+    """``read again in 8 s``, ``being read again for 3 s``; `stopped`: the time at which an
     attempt to read it was stopped, from which the next one counts."""
     if event.due is None:
         return "to be read again"
     if event.due > now:
-        return f"to be read again in {whole_seconds(max(1.0, event.due - now))}"
+        return f"read again in {whole_seconds(max(1.0, event.due - now))}"
     if stopped > event.due:
         return f"being read once more for {whole_seconds(max(0.0, now - stopped))}"
     return f"being read again for {whole_seconds(now - event.due)}"
@@ -531,8 +530,10 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
 def _makes_doubtful(known: Link | None, change: LinkChange) -> bool:
     """Of a link that came or went the device has another driver, or is another one; one that lost
     its carrier or got it has another profile, and other addresses, soon: what is known of it is of
-    before."""
-    return change.gone or known is None or known.carrier != change.carrier
+    before. What was found of a name, state or MTU that it has no more is of before, too."""
+    if change.gone or known is None:
+        return True
+    return any(getattr(known, name) != getattr(change, name) for name in PATCHED_FIELDS)
 
 
 def _patch(links: dict[int, Link], change: LinkChange) -> None:

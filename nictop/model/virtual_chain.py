@@ -37,6 +37,9 @@ STEPS_OF_OWN_VETH: tuple[Step, ...] = (
 """Of a veth that is the NIC of this host, as in a container."""
 UPPER_KINDS = ("vlan", "macvlan", "ipvlan")
 """Links on another one."""
+STATES_OF_STP = ("blocking", "listening", "learning")
+"""Of a port that does not forward because of STP: it is redundant, or its bridge has not decided
+yet."""
 INSTEAD: Mapping[Step, tuple[Step, ...]] = {
     "slot": ("parent", "ports", "name"),
     "driver": ("parent", "ports", "name"),
@@ -133,13 +136,14 @@ def _ports(link: Link, snapshot: Snapshot) -> StepFacts:
         text, are_used = bond_text(link, snapshot.links)
         return ("passed" if are_used else "failed", text)
     if link.kind == "bridge":
-        return _bridge_ports(ports)
+        return _bridge_ports(link, ports)
     up = sum(state_mark(port) == LINK_UP for port in ports)
     state: Literal["passed", "failed"] = "passed" if up else "failed"
     return state, f"{up} of {len(ports)} up"
 
 
-def _bridge_ports(ports: list[Link]) -> StepFacts:
+def _bridge_ports(bridge: Link, ports: list[Link]) -> StepFacts:
+    """Ports without a carrier have nothing to forward; what STP blocks is as it should be."""
     read = [port.bridge_port for port in ports if port.bridge_port is not None]
     number = count_noun(len(ports), "port")
     if len(read) < len(ports):
@@ -149,7 +153,21 @@ def _bridge_ports(ports: list[Link]) -> StepFacts:
         return "failed", f"{number}, none forwards"
     if forwarding == len(ports):
         return "passed", number
-    return "passed", f"{forwarding} of {len(ports)} forward"
+    text = f"{forwarding} of {len(ports)} forward"
+    of_stp = STATES_OF_STP if bridge.details.get("bridge_stp") else ()
+    idle = []
+    for port in ports:
+        state = port.bridge_port.state if port.bridge_port is not None else ""
+        if state_mark(port) == LINK_UP and state != "forwarding":
+            idle.append(state)
+    stuck = sum(state not in of_stp for state in idle)
+    if stuck:
+        return "failed", f"{text}, {stuck} up {'does' if stuck == 1 else 'do'} not"
+    down = len(ports) - forwarding - len(idle)
+    if down:
+        text += f", {down} without carrier"
+    is_starting = any(state != "blocking" for state in idle)
+    return "unknown" if is_starting else "passed", text
 
 
 def _vlan(link: Link, snapshot: Snapshot) -> StepFacts:

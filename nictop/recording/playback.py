@@ -291,6 +291,11 @@ class PlaybackSource:
         self._playback, self._window = playback, window
         self._closed = False
         self._last_item_time: float | None = None
+        self._read: tuple[float, float, float] | None = None
+        """Times of the first item that is read up to a position, of the last one so far, and the
+        position; None: there was no item yet."""
+        self._read_jumps = 0
+        """`Playback.jumps` of that position."""
         self._caught_up = asyncio.Event()
         self._caught_up_jumps: int | None = None
         """`Playback.jumps` when it had caught up."""
@@ -305,6 +310,17 @@ class PlaybackSource:
         has jumped since."""
         return self._caught_up_jumps != self._playback.jumps
 
+    @property
+    def read_share(self) -> float | None:
+        """While it is catching up: of the time before the position, what is read; None: not known
+        yet."""
+        if self._read is None or self._read_jumps != self._playback.jumps:
+            return None
+        first, last, position = self._read
+        if position <= first:
+            return None
+        return min(1.0, (last - first) / (position - first))
+
     async def wait_until_caught_up(self) -> None:
         """Wait until all items up to the position at the start of iteration were taken."""
         await self._caught_up.wait()
@@ -316,6 +332,7 @@ class PlaybackSource:
         while not self._closed:
             jumps = playback.jumps
             now = playback.now()
+            self._read, self._read_jumps = None, jumps
             reader = await self._begin(now, jumps)
             cpu = await playback.budget.begin()
             while reader is not None and not self._closed and playback.jumps == jumps:
@@ -323,6 +340,9 @@ class PlaybackSource:
                 cpu = await playback.budget.charge(cpu)
                 if recorded is NOT_YET:
                     continue
+                if recorded is not None:
+                    first = recorded.time if self._read is None else self._read[0]
+                    self._read = first, recorded.time, now
                 if recorded is None or recorded.time > now:
                     self._caught_up_jumps = jumps
                     self._caught_up.set()

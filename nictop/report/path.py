@@ -5,7 +5,7 @@ Reads nothing. The JSON is ASCII with escapes: no name can reach a terminal as a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from nictop import __version__
 from nictop.model.facts import clean, wrap
@@ -20,6 +20,7 @@ from nictop.probe.records import (
     PathReplies,
     PathSize,
     PathTest,
+    ReceivedPackets,
     TrafficPath,
     Unreadable,
 )
@@ -316,9 +317,10 @@ def direction_section(direction: PathDirection) -> Section:
     return Section((facts,), ends)
 
 
-def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
+def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE, *, brief: bool = False) -> str:
     """Number of findings by severity, else that there are none, or that a direction was not
-    tested. Without a tick if a host did not report what it received."""
+    tested. Without a tick if a host did not report what it received. `brief`: in a list, without
+    the family that was not tested."""
     found = severity_counts_text(report.findings)
     if found:
         return found
@@ -330,12 +332,24 @@ def verdict_of_path(report: PathReport, glyphs: Glyphs = UNICODE) -> str:
         for direction in directions
         if not is_receipt_known(direction)
     ]
+    tested, untested = _families(report)
+    clear = f"{CLEAR} ({tested})" if brief else f"{CLEAR} on the {tested} path"
+    untested = "" if brief else untested
     if unknown:
-        return f"{glyphs.note} {CLEAR}; not known: what {' and '.join(unknown)} received"
+        return f"{glyphs.note} {clear}; not known: what {' and '.join(unknown)} received"
     but = reservations(report)
     if but:
-        return f"{glyphs.note} {CLEAR} on the path, but {'; '.join(but)}"
-    return f"{glyphs.passed} {CLEAR}"
+        return f"{glyphs.note} {clear}, but {'; '.join(but)}{untested}"
+    return f"{glyphs.passed} {clear}{untested}"
+
+
+def _families(report: PathReport) -> tuple[str, str]:
+    """``IPv4``, ``; IPv6 was not tested``: that of the tested addresses, and the other one if both
+    ends have addresses of it."""
+    ends = [direction.sender for direction in report.result.directions]
+    tested, other = (6, 4) if ":" in ends[0].address else (4, 6)
+    have_other = all(other in end.ip_versions for end in ends)
+    return f"IPv{tested}", f"; IPv{other} was not tested" if have_other else ""
 
 
 def stored_paths_text(paths: StoredPaths, columns: int) -> str:
@@ -350,7 +364,7 @@ def _list_row(path: StoredPath) -> tuple[str, ...]:
     ends = ends_text(report)
     if path.label:
         ends += f" {path.label}"
-    return wall_time_text(path.written), path.identity, ends, verdict_of_path(report)
+    return wall_time_text(path.written), path.identity, ends, verdict_of_path(report, brief=True)
 
 
 def _narrow_row(row: tuple[str, ...], room: int) -> Iterator[str]:
@@ -441,6 +455,9 @@ def _received_text(direction: PathDirection) -> str:
     if not is_receipt_known(direction):
         return f"not known: {NO_RECEIPT} of {clean(direction.receiver.host)} in time"
     assert listener is not None
+    if not (listener.arrived or listener.delivered) and listener.misaddressed:
+        nics = _nics_of(listener.misaddressed, direction.receiver)
+        return f"nothing: packets at {nics} are for another MAC address, and dropped"
     parts = [_receiving_nics(listener, direction.receiver)]
     routers = router_count(direction)
     if routers == 0:
@@ -455,10 +472,17 @@ def _received_text(direction: PathDirection) -> str:
 
 
 def _receiving_nics(listener: PathListener, receiver: PathEnd) -> str:
-    """``by ens224 and ens256``; ``nothing``"""
+    """``by ens224 and ens256``; ``nothing``; of packets that its firewall drops ``by ens224, but
+    not by its UDP socket``"""
+    if listener.arrived and not listener.delivered:
+        return f"by {_nics_of(listener.arrived, receiver)}, but not by its UDP socket"
     received = listener.delivered if listener.arrived is None else listener.arrived
+    return f"by {_nics_of(received, receiver)}" if received else "nothing"
+
+
+def _nics_of(received: Iterable[ReceivedPackets], receiver: PathEnd) -> str:
     nics = dict.fromkeys(_nic_name(receiver, packets.ifindex) for packets in received)
-    return f"by {' and '.join(nics)}" if nics else "nothing"
+    return " and ".join(nics)
 
 
 def _replies_text(test: PathTest, replies: PathReplies) -> str:

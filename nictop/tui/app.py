@@ -171,6 +171,8 @@ class NictopApp(PrivateApp):
         self._shown = asyncio.Event()
         """The live screen is."""
         self._type_ahead = TypeAhead(self, self._handle_key)
+        self._is_leaving = False
+        """A test is being stopped, and nictop ends then."""
 
     @property
     def shown(self) -> Nictop:
@@ -191,9 +193,18 @@ class NictopApp(PrivateApp):
             self.garbage.input_received()
             self.pressed.publish()
         if isinstance(event, (Key, Paste)) and not event.is_forwarded:
+            if isinstance(event, Key) and self._is_interrupt(event):
+                self.action_interrupt()  # not behind keys that wait for something
+                return
             await self._type_ahead.take(event)
             return
         await super().on_event(event)
+
+    def _is_interrupt(self, event: Key) -> bool:
+        if event.is_printable or not self.screen_stack:
+            return False
+        active = self.screen.active_bindings.get(event.key)
+        return active is not None and active.binding.action == "app.interrupt"
 
     async def _handle_key(self, event: Key | Paste) -> None:
         self.typed = event.character if isinstance(event, Key) else None
@@ -655,7 +666,8 @@ class NictopApp(PrivateApp):
         from nictop.tui.screens.changes.status import change_status
 
         nictop = self.nictop
-        change = change_status(nictop.changes.progress, monotonic(), shown_key(self, "fix"))
+        changes = nictop.changes
+        change = change_status(changes.progress, changes.published_at, shown_key(self, "fix"))
         marked = nictop.marks.first
         parts = (
             (nictop.recording.status, "app.record"),
@@ -766,6 +778,16 @@ class NictopApp(PrivateApp):
 
         if not isinstance(self.screen, LeaveScreen):
             self.push_screen(LeaveScreen(), self._leave)
+
+    def action_interrupt(self) -> None:
+        """End without a question, whatever is open, as by SIGINT: a test is stopped, with what it
+        has measured, and a change that is not kept is rolled back. Once more: without waiting for
+        the test."""
+        if self._is_leaving or not self.nictop.traffic.running:
+            self.exit()
+            return
+        self._is_leaving = True
+        self.run_worker(self._leave(True), group="leave")
 
     async def _leave(self, sure: bool | None) -> None:
         if sure:

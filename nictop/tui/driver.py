@@ -130,7 +130,7 @@ class TerminalDriver(PrivateDriver):
             self._wait_for_application()
 
     def _take(self, parser: InputParser, part: str) -> InputParser:
-        """Let the parser read a part of the input, or (without one) check whether Alt and a key is
+        """Let the parser read a part of the input, or (without one) check whether a sequence is
         complete. Returns the parser for what follows: one that has failed is of no use."""
         if part == ESCAPE:
             self._send(Key("escape", ESCAPE))

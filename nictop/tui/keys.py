@@ -103,7 +103,7 @@ KEYS: dict[str, Key] = {
     ),
     "mark": Key("m", "mark A or B, and compare them: results; interfaces, hosts: what differs"),
     "watch": Key("w", "Hosts: watch all guests of the selected host that run"),
-    "quit": Key("q", "quit ({interrupt}; {suspend} suspends)"),
+    "quit": Key("q", "quit ({interrupt}: without a question; {suspend} suspends)"),
 }
 """Id → key."""
 
@@ -317,7 +317,7 @@ HELP = _bind("help", "app.help", "Help", "help of this screen")
 QUIT = _bind("quit", "app.quit", "Quit", "quit")
 OPEN_CHANGE = _hide("fix", "app.show_change", "Open change")
 """Where no finding is chosen: the status line names the key, in every view."""
-INTERRUPT = _hide("interrupt", "app.quit", "Quit", priority=True)
+INTERRUPT = _hide("interrupt", "app.interrupt", "Quit", priority=True)
 
 NOT_HERE = "not_here"
 """Action of a key that does nothing where it is pressed: it says so."""
@@ -689,8 +689,6 @@ COPY_KEYS: list[BindingType] = [
 
 CHANGE_KEYS: list[BindingType] = [*COPY_KEYS, _hide("quit", "leave", "Close")]
 """The dialog of a change; in its field, q is a letter."""
-
-LEAVE_KEYS: list[BindingType] = [_hidden("ctrl+c", "quit", "Quit", id="leave.quit", priority=True)]
 
 MENU_KEYS: list[BindingType] = [
     Binding("escape", "dismiss", "Close", id="menu.close", tooltip="a menu: close it"),

@@ -17,9 +17,10 @@ from functools import partial
 from inspect import isawaitable
 from itertools import chain
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
 
 from textual import on
+from textual.binding import BindingType
 from textual.command import CommandList, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.widgets import Input, OptionList
@@ -30,7 +31,7 @@ from nictop.model.facts import fit, width
 from nictop.model.guests.owners import guest_text
 from nictop.model.guests.table import hosted_guests
 from nictop.probe.kernel.patterns import pattern
-from nictop.tui.keys import TABS, key_labels, shown_key
+from nictop.tui.keys import INTERRUPT, TABS, key_labels, shown_key
 from nictop.tui.palette_commands import SCREENS, GeneralCommand, general_commands
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -320,6 +321,8 @@ def _themes(screen: FramedScreen) -> Iterator[PaletteEntry]:
 
 class Palette(WithGlyphs, PrivatePalette):
     """Keys that move in the list do nothing until it is drawn."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [INTERRUPT]
 
     def __init__(self) -> None:
         super().__init__(

@@ -89,7 +89,11 @@ class TerminalInput:
             self._state = "sequence"
         elif character in STRING_BEGINNINGS:
             self._state = "string"
-        else:  # Alt and a key
+        elif character.isprintable():
+            # Alt and a key, which means nothing here, or an Escape key and one right behind it
+            self._held, self._state = "", "text"
+            yield from (ESCAPE, character)
+        else:
             yield from self._whole()
 
     def _take_sequence(self, character: str) -> Iterator[str]:

@@ -151,7 +151,7 @@ def test_sentences_of_a_run_that_may_be_ranked() -> None:
         "sender": "5.01 Gb/s taken by the socket of a, 12 retransmits (1.92 per GB), rtt 312 µs, cwnd 130 "
         "segments, MSS 1448, cubic",
         "held back": "the sender's core",
-        "path": "verified: a: ens4 carried it; b: ens5 carried it",
+        "path": "verified over IPv4: a: ens4 carried it; b: ens5 carried it",
         "client": "a: 0.60 of 4 cores busy on average, 0.10 core per Gb/s (user 0.10, system "
         "0.30, softirq 0.20); "
         "hottest CPU 2: average 50 %, softirq 20 %",
@@ -262,10 +262,13 @@ def test_directions_of_a_stopped_test_name_their_seconds() -> None:
     made = result(plan=plan, flows=flows, stopped=11.2)
     texts = [one.text for one in result_sentences(made) if one.kind == "goodput"]
     assert texts[0].startswith("▲ stopped early: 9.00 Mb/s received by b, mean of 11.1 s")
-    assert texts[1].startswith("▲ stopped early: 6.00 Mb/s received by a, mean of 10.1 s, ")
+    assert texts[1].startswith(
+        "▲ stopped early: 6.00 Mb/s received by a, mean of 10.1 s (planned: 20 s), "
+    )
     assert texts[2].endswith("total of both directions, mean of the first 10.1 s")
     equal = replace(made, flows=(flows[0], replace(flows[1], received=replace(back, seconds=11.1))))
-    assert not any("mean of" in one.text for one in result_sentences(equal)), "the note says it"
+    means = [one.text for one in result_sentences(equal) if one.kind == "goodput"]
+    assert all("mean of 11.1 s (planned: 20 s)" in text for text in means[:2])
 
 
 def test_seconds_that_are_not_as_planned_are_named_without_a_failure() -> None:
@@ -336,7 +339,7 @@ def test_text_of_a_run_at_80_columns() -> None:
         "client → server, TCP, 1 stream, 2 s, iperf3 · 2026-09-21 14:13:20 UTC",
         "",
         "goodput      5.00 Gb/s received by b, 53 % of line rate",
-        "path         verified: a: ens4 carried it; b: ens5 carried it",
+        "path         verified over IPv4: a: ens4 carried it; b: ens5 carried it",
         "bottleneck   the wire",
         "line rate    9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
         "",

@@ -156,9 +156,12 @@ async def test_a_recording_that_is_read_up_to_a_position_connects_to_nothing(
         items = source.items()
         for _ in range(20):
             assert session.is_catching_up and session.age(playback.now()) is None
-            assert session.status_text(playback.now(), 1.0) == "reading the recording"
-            assert session.doing_text(playback.now()) == "reading the recording"
+            told = session.doing_text(playback.now())
+            assert session.status_text(playback.now(), 1.0) == told
+            assert told.startswith("reading the recording")
             session.process(await anext(items))
+        share = int(told.removeprefix("reading the recording, ").removesuffix(" %"))
+        assert 0 < share < 100, "how far it is read"
         async with running(session):
             await source.wait_until_caught_up()
         assert not session.is_catching_up

@@ -301,10 +301,12 @@ def test_after_another_hello_of_the_same_boot_what_was_read_is_of_before() -> No
     assert known is not None
     again = advance(before, Line(hello=replace(known, monotonic=5040.0)))
     assert outdated_text(again) == "read before the connection was lost"
-    assert reading_notice(again).startswith("to be read again: read before the connection was lost")
+    assert reading_notice(again).startswith(
+        "to be read again: values were read before the connection was lost"
+    )
     later = advance(again, Line(counters=traffic(5043.0, 4, 10)))
     assert reading_notice(later) == (
-        "being read again for 3 s: read before the connection was lost"
+        "being read again for 3 s: values were read before the connection was lost"
     )
     assert outdated_text(advance(later, Line(inventory=inventory(time=5041.0)))) == ""
     assert outdated_text(advance(before, Line(hello=known))) == "", "a recording repeats it"

@@ -72,7 +72,8 @@ def test_text() -> None:
         "vm1 → vm2",
         "  route     on-link, by ens3, MTU 1500",
         "  neighbour 52:54:00:00:00:02 (reachable); no other MAC address answers ARP",
-        "  received  by ens4, 1 router between, 3 packets dropped by rp_filter",
+        "  received  by ens4, but not by its UDP socket, 1 router between, 3 packets",
+        "            dropped by rp_filter",
         "  ICMP echo 3 of 100 answered, RTT min 200 µs, median 300 µs, p99 900 µs",
         "  UDP       port 5201: prohibited by 192.0.2.254 (ICMP administratively",
         "            prohibited)",
@@ -214,7 +215,7 @@ def test_different_mtus_are_no_plain_all_clear() -> None:
     report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)), findings=())
     told = f"{small.mtu} on {A.host}, {B.mtu} on {B.host}"
     verdict = path_text(report, 200).splitlines()[-1]
-    assert verdict == f"· No problems found on the path, but the MTUs differ: {told}"
+    assert verdict == f"· No problems found on the IPv4 path, but the MTUs differ: {told}"
 
 
 def test_another_nic_than_the_chosen_one_is_no_plain_all_clear() -> None:
@@ -227,7 +228,7 @@ def test_another_nic_than_the_chosen_one_is_no_plain_all_clear() -> None:
     report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)), findings=())
     verdict = path_text(report, 200).splitlines()[-1]
     told = f"{A.host} sends by ens256, not by {A.nic}"
-    assert verdict == f"· No problems found on the path, but {told}"
+    assert verdict == f"· No problems found on the IPv4 path, but {told}"
 
 
 def test_no_all_clear_without_what_a_host_received() -> None:
@@ -237,4 +238,27 @@ def test_no_all_clear_without_what_a_host_received() -> None:
     report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)))
     text = path_text(report, 80)
     assert "  received  not known: no report about what arrived of vm2 in time" in text
-    assert text.splitlines()[-1] == "· No problems found; not known: what vm2 received"
+    assert (
+        text.splitlines()[-1]
+        == "· No problems found on the IPv4 path; not known: what vm2 received"
+    )
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "told"),
+    [
+        ((4, 6), (4, 6), "on the IPv4 path; IPv6 was not tested"),
+        ((4, 6), (4,), "on the IPv4 path"),
+        ((), (), "on the IPv4 path"),
+    ],
+)
+def test_the_all_clear_names_the_tested_family(
+    of_a: tuple[int, ...], of_b: tuple[int, ...], told: str
+) -> None:
+    ended = replace(LISTENER, ended=True)
+    assert TEST.path is not None
+    ends = replace(A, ip_versions=of_a), replace(B, ip_versions=of_b, mtu=A.mtu)
+    own = replace(TEST, path=replace(TEST.path, ifindex=B.ifindex))
+    there, back = PathDirection(*ends, TEST, ended), PathDirection(*ends[::-1], own, ended)
+    report = replace(REPORT, result=replace(REPORT.result, directions=(there, back)), findings=())
+    assert path_text(report, 200).splitlines()[-1] == f"✓ No problems found {told}"

@@ -80,6 +80,32 @@ def steps_of(nic: Link, *others: Link, **fields: object) -> dict[str, ChainStep]
     return {step.step: step for step in nic_chain(nic, None, snapshot, (), is_checked=True)}
 
 
+@pytest.mark.parametrize(
+    ("states", "stp", "mark", "text"),
+    [
+        (("forwarding", "forwarding"), False, "passed", "2 ports"),
+        (("forwarding", "disabled"), False, "failed", "1 of 2 forward, 1 up does not"),
+        (("forwarding", "blocking"), False, "failed", "1 of 2 forward, 1 up does not"),
+        (("forwarding", "blocking"), True, "passed", "1 of 2 forward"),
+        (("forwarding", "learning"), True, "unknown", "1 of 2 forward"),
+        (("forwarding", None), False, "passed", "1 of 2 forward, 1 without carrier"),
+    ],
+)
+def test_a_bridge_of_which_some_ports_forward(
+    states: tuple[str | None, ...], stp: bool, mark: str, text: str
+) -> None:
+    """A port that is up and does not forward is no tick; one without carrier has nothing to
+    forward. None: it has no carrier."""
+    bridge = link(2, "br0", kind="bridge", carrier=True, details={"bridge_stp": int(stp)})
+    ports = []
+    for number, state in enumerate(states):
+        has_carrier = state is not None
+        port = link(4 + number, f"port{number}", master=2, carrier=has_carrier)
+        ports.append(replace(port, bridge_port=BridgePort(state or "disabled")))
+    step = steps_of(bridge, *ports)["ports"]
+    assert (step.state, step.text) == (mark, text)
+
+
 def test_a_bridge_whose_ports_do_not_forward_has_failed() -> None:
     bridge = link(2, "br0", kind="bridge", addresses=(ADDRESS,))
     port = link(3, "eth0", master=2, bridge_port=BridgePort("blocking"))

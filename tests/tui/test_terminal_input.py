@@ -30,7 +30,7 @@ def taken(*texts: str, pause: float = 5.0) -> list[str]:
         ["a", "ü", "\r", "\x03", "\t"],
         [f"{ESC}[A", f"{ESC}OP", f"{ESC}[[A", f"{ESC}[1;5C", f"{ESC}[15~", f"{ESC}[97;5u"],
         [f"{ESC}[<0;12;7M", f"{ESC}[<0;12;7m", f"{ESC}[M !!", "x"],
-        [f"{ESC}x", f"{ESC}[?2026;2$y", f"{ESC}[48;24;80;480;640t", "q"],
+        [f"{ESC}\x7f", f"{ESC}[?2026;2$y", f"{ESC}[48;24;80;480;640t", "q"],
         ["\x7f", ESC],
     ],
 )
@@ -46,6 +46,13 @@ def test_an_escape_key_is_known_by_the_next_key_or_a_pause() -> None:
     assert list(terminal.pause(0.1)) == [ESC]
     assert list(terminal.take(f"{ESC}{ESC}")) == [ESC]
     assert list(terminal.pause(0.1)) == [ESC]
+
+
+@pytest.mark.parametrize("key", ["6", "x", "?", "ü"])
+def test_a_key_right_behind_an_escape_key_is_a_key(key: str) -> None:
+    """In one read, as of a slow connection; Alt and a key looks the same, and is none here."""
+    assert taken(f"{ESC}{key}") == taken(ESC, key) == [ESC, key]
+    assert taken(f"{ESC}{ESC}{key}j") == [ESC, ESC, key, "j"]
 
 
 @pytest.mark.parametrize(

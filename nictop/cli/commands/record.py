@@ -23,8 +23,9 @@ from typing import TYPE_CHECKING
 from nictop.cli import output
 from nictop.cli.arguments import add_hosts, parse_seconds
 from nictop.cli.hosts import connect_host, wanted_hosts
-from nictop.cli.progress_line import LONG_WAIT_SECONDS, ProgressLine
+from nictop.cli.progress_line import ProgressLine
 from nictop.errors import HostUnreachable, NictopError
+from nictop.hosts.start import LONG_WAIT_SECONDS
 
 if TYPE_CHECKING:
     from nictop.probe.records import Line

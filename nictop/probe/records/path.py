@@ -164,8 +164,8 @@ class PathListener:
     delivered: tuple[ReceivedPackets, ...] = ()
     """Datagrams that the UDP socket received, by NIC."""
     arrived: tuple[ReceivedPackets, ...] | None = None
-    """Packets that a packet socket received, before the host's firewall and rp_filter; None: the
-    reason is in `unreadable`."""
+    """Packets that a packet socket received, before the host's firewall and rp_filter, without
+    `misaddressed`; None: the reason is in `unreadable`."""
     losses: tuple[LossCount, ...] = ()
     """Counters of lost packets of its host that rose during the test, by anything; the largest
     first."""
@@ -179,3 +179,7 @@ class PathListener:
     None: unknown, or a recording of before it was counted."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""
+    misaddressed: tuple[ReceivedPackets, ...] = ()
+    """Packets that a packet socket received although their destination is another MAC address than
+    that of the NIC (PACKET_OTHERHOST, packet(7)): its IP stack drops them (net/ipv4/ip_input.c:
+    ip_rcv_core, net/ipv6/ip6_input.c: ip6_rcv_core)."""

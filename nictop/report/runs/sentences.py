@@ -109,7 +109,7 @@ class ResultSentence(NamedTuple):
 def result_sentences(result: Result) -> tuple[ResultSentence, ...]:
     """All sentences about a run, the most important ones first."""
     return (
-        *_text_sentences("event", result.event),
+        *_text_sentences("event", result.event, *result.further_events),
         *_failure(result),
         *_under_load(result),
         *workload_sentences(result),
@@ -169,6 +169,32 @@ def seconds_text(plan: RunPlan, figures: TransactionFigures | None = None) -> st
     if plan.test == "loaded":
         return f"{seconds} idle, {seconds} loaded"
     return seconds
+
+
+def measured_text(result: Result) -> str:
+    """``6.00 s (planned: 10 s)``; as `seconds_text` of a run that lasted as planned."""
+    seconds = off_plan_seconds(result)
+    if seconds is None:
+        return seconds_text(result.plan, result.transactions)
+    return f"{units.duration(seconds)} (planned: {result.plan.time} s)"
+
+
+def off_plan_seconds(result: Result) -> float | None:
+    """Those that its figures are of; None: as planned, or nothing was measured. Latency under load
+    has the seconds of each phase (`seconds_text`)."""
+    plan, figures = result.plan, result.transactions
+    if plan.test == "loaded" or plan.files is not None:
+        return None
+    if result.stopped is not None:
+        seconds = [result.measured_seconds]
+    elif figures is not None:
+        seconds = [figures.seconds] if result.failure is not None else []
+    else:
+        seconds = [unplanned_seconds(result, flow) or plan.time for flow in result.flows]
+    for measured in seconds:
+        if not is_same_time(measured, plan.time):
+            return measured
+    return None
 
 
 def plan_options(plan: RunPlan) -> Iterator[str]:
@@ -694,7 +720,7 @@ def _goodput_text(result: Result, flow: Flow) -> str:
     seconds = unplanned_seconds(result, flow)
     if seconds is not None:
         text += f", mean of {units.duration(seconds)}"
-        if result.stopped is None and not is_same_time(seconds, result.plan.time):
+        if not is_same_time(seconds, result.plan.time):
             text += f" (planned: {result.plan.time} s)"
     share = result.share_of_ceiling(flow)
     if share is not None:
@@ -710,13 +736,13 @@ def _goodput_text(result: Result, flow: Flow) -> str:
 
 def unplanned_seconds(result: Result, flow: Flow) -> float | None:
     """Those that the goodput is the mean of: where they are not those of the other direction, so
-    that the two do not add up to the total (`Result.common_seconds`); and if the run failed or a
-    link was lost, where they are not as planned: generators then end late. None: they need not be
-    named, or are not known."""
+    that the two do not add up to the total (`Result.common_seconds`); and where they are not as
+    planned, if the run failed, was stopped, or a link was lost: generators then end late. None:
+    they need not be named, or are not known."""
     plan, received = result.plan, flow.received
     are_equal = result.common_seconds is None
-    is_as_usual = result.failure is None and not result.event and are_equal
-    if is_as_usual or received is None or plan.files is not None:
+    is_whole = result.failure is None and result.stopped is None and not result.event
+    if (is_whole and are_equal) or received is None or plan.files is not None:
         return None
     if not math.isfinite(received.seconds):
         return None
@@ -813,8 +839,10 @@ def _path(result: Result) -> Iterator[ResultSentence]:
     if result.proof is None:
         return
     verdict = PATH_VERDICTS[result.proof.verdict]
-    if result.plan.foreign and result.proof.verdict == "proven":
-        verdict = f"{verdict} at one end"
+    if result.proof.verdict == "proven" and not result.plan.is_of_one_host:
+        verdict += f" over IPv{result.plan.ip_version}"
+        if result.plan.foreign:
+            verdict += " at one end"
     yield ResultSentence("path", f"{verdict}: {clean(result.proof.sentence)}")
     ends = "; ".join(dict.fromkeys(host.sentence for host in result.proof.hosts))
     if ends and ends not in result.proof.sentence:

@@ -84,6 +84,8 @@ LATE_SECONDS = 1.0
 """A run that a lost NIC has ended may take that much longer than planned until its hosts report
 it."""
 PATH_TEST = "the path test"
+MAX_FURTHER_EVENTS = 8
+"""In a result, after the first one."""
 MAX_LOSSES = 32
 """Counters of one host in a result."""
 
@@ -195,10 +197,11 @@ def _with_bottleneck(
     sentence, limits = examine(of_generators, _setups(log, snapshots))
     if not incidents:
         return replace(result, bottleneck=sentence, limits=limits)
-    event = incidents[0].sentence
+    event, *further = (incident.sentence for incident in incidents)
     return replace(
         result,
         event=event,
+        further_events=tuple(dict.fromkeys(further))[:MAX_FURTHER_EVENTS],
         incident=incident_kind(incidents),
         bottleneck=event if sentence else "",
         limits=(),

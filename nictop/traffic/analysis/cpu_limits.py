@@ -19,6 +19,7 @@ from nictop.traffic.analysis.judgement import (
     Judgement,
     Phrase,
     ends_of,
+    loads_of_machines,
     on_one_machine,
     packets_text,
 )
@@ -107,8 +108,10 @@ def unseen_hypervisors(result: Result, flow: Flow) -> tuple[Phrase, ...]:
     for load in result.hosts:
         ready.update(machine.end for machine in load.machines if machine.ready is not None)
     found = []
-    for load in ends_of(result, flow):
-        if load.steal_unseen and load.host not in ready:
+    ends = ends_of(result, flow)
+    on_one = len(ends) == 1 and not ready.isdisjoint((flow.sender, flow.receiver))
+    for load in ends:
+        if load.steal_unseen and load.host not in ready and not on_one:
             host = clean(load.host)
             found.append(Phrase(f"hypervisor of {host}", f" (not known: {host} shows no steal)"))
     return tuple(found)
@@ -182,8 +185,7 @@ def _full_cpu_of_end(
 ) -> Phrase | None:
     """A CPU or a thread of an end that was full and is the limit; None: there is none. Nearly full
     ones are added to `possible`."""
-    end = "receiver" if load.host == flow.receiver else "sender"
-    where = clean(load.host)
+    where, end = clean(load.host), _end_text(flow, load)
     for cpu in busiest_first(load):
         at = f" at {units.percentage(cpu.busy)}"
         if cpu.busy < BUSY_CPU_SHARE:
@@ -191,8 +193,8 @@ def _full_cpu_of_end(
             rest = f"{at}{unknown}{users_text(load, cpu)}"
             possible.append(Phrase(f"{where} CPU {cpu.cpu}", rest))
         elif is_filled_by_run(load, cpu):
-            has_queues = end == "receiver" and load.host in setups
-            queues = setups[load.host].queues if has_queues else None
+            has_queues = load.host != flow.sender and flow.receiver in setups
+            queues = setups[flow.receiver].queues if has_queues else None
             return _cpu_phrase(result, flow, load, cpu, queues)
         else:
             rest = f"{at}{_shares_text(cpu)}{others_text(load)}{users_text(load, cpu)}"
@@ -203,6 +205,12 @@ def _full_cpu_of_end(
     share, cpus = units.percentage(thread.share), ", ".join(map(str, sorted(thread.cpus)))
     rest = f", {share} of a core, CPUs {cpus}{packets_text(result, flow)}"
     return Phrase(f"thread {_thread(thread)} on {where} ({end})", rest)
+
+
+def _end_text(flow: Flow, load: HostLoad) -> str:
+    if load.host == flow.receiver:
+        return "receiver"
+    return "sender" if load.host == flow.sender else "one machine"
 
 
 def _generator_thread(load: HostLoad) -> ThreadLoad | None:
@@ -327,9 +335,8 @@ def _without_softirq(threads: Iterable[ThreadLoad]) -> list[ThreadLoad]:
 def _cpu_phrase(
     result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: int | None
 ) -> Phrase:
-    end = "receiver" if load.host == flow.receiver else "sender"
     return Phrase(
-        f"CPU {cpu.cpu} on {clean(load.host)} ({end})",
+        f"CPU {cpu.cpu} on {clean(load.host)} ({_end_text(flow, load)})",
         f", {_cpu_text(result, flow, load, cpu, queues)}",
     )
 
@@ -418,7 +425,7 @@ def all_cpus(result: Result, flow: Flow) -> Judgement:
 def _cpus_of_hypervisors(result: Result) -> Judgement:
     examined: list[str] = []
     possible: list[Phrase] = []
-    for load in result.hosts:
+    for load in loads_of_machines(result):
         is_hypervisor = load.role == "observer" and bool(load.machines)
         busy = load.busy
         if busy is None or not is_hypervisor:

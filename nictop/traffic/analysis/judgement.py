@@ -5,11 +5,12 @@ Reads nothing. Figures of a `Result` that several judgements need are computed h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nictop.model.text import units
-from nictop.probe.light_dataclasses import dataclass
-from nictop.traffic.results.host_load import HostLoad
+from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.traffic.results.host_load import BusyCpu, HostLoad, ThreadLoad
+from nictop.traffic.results.measures import machine_name
 from nictop.traffic.results.result import (
     NOT_DETERMINED,
     ExaminedLimit,
@@ -146,13 +147,70 @@ def load_of(result: Result, host: str) -> HostLoad | None:
 
 
 def ends_of(result: Result, flow: Flow) -> list[HostLoad]:
-    """Loads of receiver and sender as far as they are known; one if a host is both."""
+    """Loads of receiver and sender as far as they are known; one if both are on one machine."""
+    ends = [load for load in loads_of_machines(result) if load.role != "observer"]
+    return sorted(ends, key=lambda load: load.host != flow.receiver)
+
+
+def loads_of_machines(result: Result) -> list[HostLoad]:
+    """The loads of the hosts of a run, each machine once: the CPUs of two network namespaces are
+    those of their machine, and what both ends of the run use of them is used by the run."""
+    groups: dict[str, list[HostLoad]] = {}
+    for load in result.hosts:
+        groups.setdefault(machine_name(result, load), []).append(load)
     found = []
-    for host in dict.fromkeys((flow.receiver, flow.sender)):
-        load = load_of(result, host)
-        if load is not None:
-            found.append(load)
+    for loads in groups.values():
+        ends = [load for load in loads if load.role != "observer"]
+        found.append(_load_of_both(ends) if len(ends) > 1 else (ends or loads)[0])
     return found
+
+
+def _load_of_both(ends: Sequence[HostLoad]) -> HostLoad:
+    """``a and b``. The larger reading of each CPU: in a container, /proc/stat may have only its own
+    part (lxcfs)."""
+    busiest = max(ends, key=lambda load: load.busy.total if load.busy is not None else -1.0)
+    full: dict[int, BusyCpu] = {}
+    for load in ends:
+        for cpu in load.busy_cpus:
+            full[cpu.cpu] = max(cpu, full.get(cpu.cpu, cpu), key=lambda one: one.busy)
+    return replace(
+        busiest,
+        host=" and ".join(load.host for load in ends),
+        full=tuple(sorted(full.values(), key=lambda cpu: (-cpu.busy, cpu.cpu))),
+        threads=_threads_of_both(ends),
+        steal_unseen=all(load.steal_unseen for load in ends),
+        machine_of="",
+    )
+
+
+def _threads_of_both(ends: Sequence[HostLoad]) -> tuple[ThreadLoad, ...] | None:
+    """Those of both generators are of the run. Both readings have the same threads, unless the
+    hosts have PID namespaces of their own: a generator of both readings is two processes. None: not
+    all could be read."""
+    probes = {(one.pid, one.name) for load in ends for one in load.known_threads if one.probe}
+    seen: set[tuple[int, str, str]] = set()
+    found: list[ThreadLoad] = []
+    for load, other in zip(ends, reversed(ends), strict=True):
+        if load.threads is None:
+            return None
+        keys = set()
+        for thread in load.threads:
+            key = (thread.pid, thread.name, _end_of_thread(thread, load, other))
+            keys.add(key)
+            if key not in seen:
+                of_run = thread.generator or thread.other_end
+                probe = (thread.pid, thread.name) in probes
+                found.append(replace(thread, generator=of_run, other_end=False, probe=probe))
+        seen |= keys
+    found.sort(key=lambda thread: (-thread.share, thread.pid))
+    return tuple(found)
+
+
+def _end_of_thread(thread: ThreadLoad, load: HostLoad, other: HostLoad) -> str:
+    """The host whose generator it belongs to; "": none."""
+    if thread.generator:
+        return load.host
+    return other.host if thread.other_end else ""
 
 
 def figures_of(result: Result, flow: Flow) -> SocketFigures | None:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
+from nictop.traffic.analysis.judgement import loads_of_machines
 from nictop.traffic.analysis.transactions import transaction_point
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import merged
@@ -158,7 +159,7 @@ def _grown(rtt: float, idle: float, floor: float | None) -> tuple[float, float]:
 def _full_cpu(result: Result) -> str:
     """The first full CPU of an end: softirq and processes wait there, and acknowledgements with
     them; "": none."""
-    for load in result.hosts:
+    for load in loads_of_machines(result):
         if load.role == "observer":
             continue
         for cpu in load.busy_cpus:

@@ -18,7 +18,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
-from nictop.traffic.hosts.link_roles import takes_packets
+from nictop.traffic.hosts.link_roles import LINKWATCH_SECONDS, takes_packets
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
@@ -43,6 +43,8 @@ EVENT_TEXTS: dict[Meaning | Event, str] = {
 """Meaning of a message → what happened; the first one explains the others, which follow from it."""
 LINK_LOSSES = ("link_lost", "no_carrier", "set_down")
 """Incidents in which no packets pass until the link is up again."""
+SEEN_AT_BOTH_ENDS = (*LINK_LOSSES, "removed")
+"""Incidents of one end of a link after which the other end has no carrier."""
 LOSSES = (*LINK_LOSSES, "address_lost")
 """The same, and in which none of the run pass until the address is there again."""
 _KINDS: dict[Meaning | Event, Incident] = {
@@ -172,9 +174,33 @@ def nic_incidents(
     for host, nic in nics.items():
         if host in snapshots:
             found += _of_host(snapshots[host], host, nic, seconds)
+    found = [_at_common_time(incident, found) for incident in found]
     order = list(EVENT_TEXTS)
     found.sort(key=lambda incident: (round(incident.second), order.index(incident.meaning)))
     return tuple(found)
+
+
+def _at_common_time(incident: NicIncident, found: Iterable[NicIncident]) -> NicIncident:
+    """A loss that both ends of a link report is one event, and has the time of the first report,
+    as has its end that of the last: the kernel reports a lost carrier up to 1 s later
+    (net/core/link_watch.c: linkwatch_schedule_work)."""
+    if incident.meaning not in LINK_LOSSES:
+        return incident
+    for other in found:
+        is_one = "no_carrier" in (incident.meaning, other.meaning)
+        if other.host == incident.host or not is_one or other.meaning not in SEEN_AT_BOTH_ENDS:
+            continue
+        if abs(other.second - incident.second) > LINKWATCH_SECONDS:
+            continue
+        first = min(incident.second, other.second)
+        return replace(incident, second=first, back=_last_back(incident.back, other.back))
+    return incident
+
+
+def _last_back(back: float | None, other: float | None) -> float | None:
+    if back is None or other is None or abs(back - other) > LINKWATCH_SECONDS:
+        return back
+    return max(back, other)
 
 
 def _when(second: float, after: str) -> str:

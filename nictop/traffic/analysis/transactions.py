@@ -26,6 +26,7 @@ from nictop.traffic.analysis.judgement import (
     Phrase,
     combined,
     limit_rows,
+    loads_of_machines,
     undetermined_text,
 )
 from nictop.traffic.analysis.qdisc_limits import AT_RATE_SHARE, limit_name
@@ -184,7 +185,7 @@ def transaction_bottleneck(
             _rates(result.plan, figures, setups),
             _losses(figures),
             _generator(figures),
-            _cpus(result.hosts),
+            _cpus(loads_of_machines(result)),
         )
     )
     if found.cause is not None:

@@ -32,6 +32,7 @@ from nictop.traffic.analysis.command_figure import (
 )
 from nictop.traffic.analysis.cpu_load import processes_text
 from nictop.traffic.analysis.host_loads import host_loads
+from nictop.traffic.analysis.judgement import loads_of_machines
 from nictop.traffic.analysis.nic_load import snapshot_between
 from nictop.traffic.analysis.nic_rates import (
     RX_BYTES,
@@ -596,7 +597,7 @@ def _idle_text(result: Result) -> str:
 
 
 def _cpu_limits(result: Result) -> Iterator[ExaminedLimit]:
-    for load in result.hosts:
+    for load in loads_of_machines(result):
         if load.busy is None:
             continue
         host = clean(load.host)

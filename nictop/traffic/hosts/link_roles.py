@@ -13,6 +13,9 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
 from nictop.probe.records import Link, LinkChange
 
+LINKWATCH_SECONDS = 1.0
+"""By which the reports of both ends of a link about one lost carrier may differ
+(net/core/link_watch.c: linkwatch_schedule_work)."""
 Role = Literal[
     "chosen",
     "below",

@@ -9,15 +9,13 @@ from functools import partial
 
 from nictop.errors import HostUnreachable
 from nictop.hosts.session import HostSession, slowest_factor, until
-from nictop.hosts.start import DOING
+from nictop.hosts.start import DOING, LONG_WAIT_SECONDS
 from nictop.model.snapshot import has_platform
 from nictop.model.text.terminal import clean
 from nictop.model.text.units import of_limit_text, whole_seconds
 
 PLATFORM_SECONDS = 20.0
 """Of a usual host, which needs less than one."""
-REPEAT_SECONDS = 10.0
-"""After which a step that still lasts is said again, with its seconds and the time limit."""
 
 
 async def wait_for_readings(
@@ -52,14 +50,14 @@ async def wait_for_readings(
         if sentence not in told:  # another host may have advanced, or a hop is connected to again
             progress(sentence)
         told.add(sentence)
-        due = time.monotonic() + REPEAT_SECONDS
+        due = time.monotonic() + LONG_WAIT_SECONDS
         while not await until(hosts, advanced, min(due, begin + limit()) - time.monotonic()):
             now = time.monotonic()
             if now >= begin + limit():
                 raise HostUnreachable(f"{name}: {_too_late(waiting[0], limit())}")
             if now >= due:
                 progress(f"{sentence}, {limited_text(waiting[0], now, begin, limit())}")
-                due = now + REPEAT_SECONDS
+                due = now + LONG_WAIT_SECONDS
 
 
 def limited_text(session: HostSession, now: float, begin: float, limit: float) -> str:
@@ -93,9 +91,9 @@ async def wait_for_platforms(
     sentence = f"waiting for {unread()[0].name}: {DOING['inventory']}"
     progress(f"{sentence}, at most {limit:.0f} s")
     while (left := begin + limit - time.monotonic()) > 0:
-        if await until(hosts, lambda: not unread(), min(REPEAT_SECONDS, left)):
+        if await until(hosts, lambda: not unread(), min(LONG_WAIT_SECONDS, left)):
             return ""
-        if left > REPEAT_SECONDS:
+        if left > LONG_WAIT_SECONDS:
             progress(f"{sentence}, {of_limit_text(time.monotonic() - begin, limit)}")
     names = " and ".join(clean(host.name) for host in unread())
     seconds = time.monotonic() - begin

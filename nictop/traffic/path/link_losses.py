@@ -9,13 +9,13 @@ linkwatch_schedule_work). Reads nothing.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from nictop.model.text.words import IFF_UP
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, LinkChange
-from nictop.traffic.hosts.link_roles import takes_packets
+from nictop.traffic.hosts.link_roles import LINKWATCH_SECONDS, takes_packets
 
 if TYPE_CHECKING:
     from nictop.traffic.hosts.host import RunHost
@@ -25,6 +25,7 @@ AGGREGATES = ("bond", "team")
 else."""
 
 
+LOST_CARRIER = "lost its carrier"
 NO_CARRIER = "has no carrier"
 """`LinkLoss.text` of a link that had none before the test, and has none after it."""
 
@@ -40,6 +41,35 @@ class LinkLoss:
     """``lost its carrier at second 4 of the path test, back at second 19``"""
 
 
+@dataclass(frozen=True)
+class ReportedLoss:
+    """One link, as its host reported it."""
+
+    host: str
+    nic: str
+    ifindex: int
+    what: str = ""
+    """``lost its carrier``, or `NO_CARRIER`; "": it has a carrier."""
+    second: float | None = None
+    """Of the path test, at which it began; None: it is not known, or has no time."""
+    back: float = math.inf
+    """At which it ended; infinite: it was not reported."""
+
+    @property
+    def text(self) -> str:
+        """As `LinkLoss.text`."""
+        if self.second is None:
+            return self.what
+        is_before = self.second < 0.0
+        when = "before" if is_before else f"at second {self.second:.0f} of"
+        text = f"{self.what} {when} the path test"
+        if self.back < math.inf:
+            text += f", back at second {self.back:.0f}"
+            if is_before:
+                text += " of it"
+        return text
+
+
 class TestSpan(NamedTuple):
     """The time of a test on the clock of one host."""
 
@@ -50,24 +80,52 @@ class TestSpan(NamedTuple):
 
 def link_losses(
     host: RunHost, chosen: Iterable[int], span: TestSpan, counted: int | None
-) -> Iterator[LinkLoss]:
+) -> Iterator[ReportedLoss]:
     """Of the links by which the path goes, as far as their host knows. `chosen`: their ifindexes,
     the NIC of the address first; `counted`: carrier changes of that one during the test."""
     links = host.snapshot.links
     for number, ifindex in enumerate(dict.fromkeys(chosen)):
-        link, text = links.get(ifindex), ""
+        link = links.get(ifindex)
         name = link.name if link is not None else f"ifindex {ifindex}"
+        loss = ReportedLoss(host.name, name, ifindex)
         for lower in _with_lower(links, ifindex):
-            text = _reported(host.link_changes, lower, span)
-            if text:
-                name = links[lower].name if lower in links else name
+            reported = _reported(host.link_changes, lower, span)
+            if reported is not None:
+                what, begin, back = reported
+                name = links[lower].name if lower in links else loss.nic
+                loss = replace(loss, nic=name, what=what, second=begin, back=back)
                 break
-        if not text and link is not None and link.flags & IFF_UP and link.carrier is False:
-            text = NO_CARRIER
-        if not text and number == 0 and counted:
-            text = "lost its carrier during the path test"
-        if text:
-            yield LinkLoss(host.name, name, ifindex, text)
+        if not loss.what and link is not None and link.flags & IFF_UP and link.carrier is False:
+            loss = replace(loss, what=NO_CARRIER)
+        if not loss.what and number == 0 and counted:
+            loss = replace(loss, what="lost its carrier during the path test")
+        if loss.what:
+            yield loss
+
+
+def with_common_times(losses: Sequence[ReportedLoss]) -> tuple[LinkLoss, ...]:
+    """A loss that both ends report is one event: it has the time of the first report, and its end
+    that of the last."""
+    found = []
+    for loss in losses:
+        text = _at_common_time(loss, losses).text
+        found.append(LinkLoss(loss.host, loss.nic, loss.ifindex, text))
+    return tuple(found)
+
+
+def _at_common_time(loss: ReportedLoss, losses: Iterable[ReportedLoss]) -> ReportedLoss:
+    if loss.second is None:
+        return loss
+    for other in losses:
+        is_one = LOST_CARRIER in (loss.what, other.what)
+        if other.host == loss.host or other.second is None or not is_one:
+            continue
+        if abs(other.second - loss.second) > LINKWATCH_SECONDS:
+            continue
+        is_end_one = abs(other.back - loss.back) <= LINKWATCH_SECONDS
+        back = max(loss.back, other.back) if is_end_one else loss.back
+        return replace(loss, second=min(loss.second, other.second), back=back)
+    return loss
 
 
 def _with_lower(links: Mapping[int, Link], ifindex: int) -> list[int]:
@@ -86,8 +144,11 @@ def _with_lower(links: Mapping[int, Link], ifindex: int) -> list[int]:
     return found
 
 
-def _reported(changes: Iterable[LinkChange], ifindex: int, span: TestSpan) -> str:
-    """What rtnetlink reported of the first loss that was not over before the test; "": none."""
+def _reported(
+    changes: Iterable[LinkChange], ifindex: int, span: TestSpan
+) -> tuple[str, float, float] | None:
+    """What rtnetlink reported of the first loss that was not over before the test: what it was, and
+    the seconds of its begin and end; None: there was none."""
     lost: LinkChange | None = None
     for change in changes:
         if change.ifindex != ifindex:
@@ -97,23 +158,12 @@ def _reported(changes: Iterable[LinkChange], ifindex: int, span: TestSpan) -> st
                 lost = change
         elif takes_packets(change):
             if change.time >= span.begin:
-                return _text(lost, change.time, span)
+                return _what(lost), lost.time - span.begin, change.time - span.begin
             lost = None
-    return _text(lost, math.inf, span) if lost is not None else ""
+    return (_what(lost), lost.time - span.begin, math.inf) if lost is not None else None
 
 
-def _text(lost: LinkChange, back: float, span: TestSpan) -> str:
-    what = "lost its carrier"
+def _what(lost: LinkChange) -> str:
     if lost.gone:
-        what = "disappeared"
-    elif not lost.flags & IFF_UP:
-        what = "was set down"
-    when = f"at second {lost.time - span.begin:.0f} of the path test"
-    if lost.time < span.begin:
-        when = "before the path test"
-    text = f"{what} {when}"
-    if back < math.inf:
-        text += f", back at second {back - span.begin:.0f}"
-        if lost.time < span.begin:
-            text += " of it"
-    return text
+        return "disappeared"
+    return LOST_CARRIER if lost.flags & IFF_UP else "was set down"

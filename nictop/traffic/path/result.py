@@ -43,6 +43,8 @@ class PathEnd:
     """Its probe ran as root."""
     nics: dict[int, str] = field(default_factory=dict)
     """ifindex → name of each NIC of the host that the result mentions."""
+    ip_versions: tuple[int, ...] = ()
+    """4, 6: of the addresses of its NIC, without link-local ones; (): not known."""
 
 
 @dataclass(frozen=True)

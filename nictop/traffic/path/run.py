@@ -19,11 +19,11 @@ from typing import Literal
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.probe.records import TrafficLine, TrafficRequest
+from nictop.probe.records import Link, TrafficLine, TrafficRequest
 from nictop.traffic.failures import RunFailed
 from nictop.traffic.hosts.host import RunHost, is_root
 from nictop.traffic.hosts.inbox import TrafficInbox
-from nictop.traffic.path.link_losses import LinkLoss, TestSpan, link_losses
+from nictop.traffic.path.link_losses import ReportedLoss, TestSpan, link_losses, with_common_times
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 
@@ -198,9 +198,10 @@ class PathRun:
         )
         directions = (self._direction(0, first, second), self._direction(1, second, first))
         losses = [loss for side in (0, 1) for loss in self._link_losses(side)]
-        return PathResult(self._wall, self._network, self._ports[1], directions, tuple(losses))
+        reported = with_common_times(losses)
+        return PathResult(self._wall, self._network, self._ports[1], directions, reported)
 
-    def _link_losses(self, side: int) -> Iterator[LinkLoss]:
+    def _link_losses(self, side: int) -> Iterator[ReportedLoss]:
         """Of the NIC of an end, and of that by which its packets leave."""
         end, began = self._ends[side], self._began[side]
         if began is None:
@@ -295,7 +296,16 @@ def _path_end(end: Endpoint, snapshot: Snapshot, lines: Iterable[TrafficLine]) -
     if end.ifindex not in snapshot.links:
         return path_end
     own = snapshot.links[end.ifindex]
-    return replace(path_end, nic=own.name, mac=own.address, mtu=own.mtu)
+    versions = _ip_versions(own)
+    return replace(path_end, nic=own.name, mac=own.address, mtu=own.mtu, ip_versions=versions)
+
+
+def _ip_versions(link: Link) -> tuple[int, ...]:
+    found = set()
+    for address in link.addresses:
+        if address.scope == "global":
+            found.add(6 if address.family == "ipv6" else 4)
+    return tuple(sorted(found))
 
 
 def _ifindexes(line: TrafficLine) -> Iterator[int]:
@@ -305,5 +315,6 @@ def _ifindexes(line: TrafficLine) -> Iterator[int]:
         yield path.ifindex
     listener = line.path_listener
     if listener is not None:
-        for packets in (*listener.delivered, *(listener.arrived or ())):
+        seen = (*listener.delivered, *(listener.arrived or ()), *listener.misaddressed)
+        for packets in seen:
             yield packets.ifindex

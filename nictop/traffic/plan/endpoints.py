@@ -11,13 +11,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from typing import Literal, Protocol
 
-from nictop.errors import NictopError
-from nictop.model.devices.links import global_addresses
+from nictop.errors import NetworkFault, NictopError
+from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.snapshot import Snapshot, has_platform, is_same_namespace, unread_links
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Link
+from nictop.rules.finding import Finding
 from nictop.rules.fixes.commands import shell_quote
-from nictop.rules.wording import first_names
+from nictop.rules.host import HostFacts
+from nictop.rules.link.duplicate_addresses import ip_address_is_on_two_hosts
+from nictop.rules.wording import first_names, headline
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.traffic.plan.quantities import quoted
 
@@ -63,7 +66,7 @@ def select_pair(
     several IPv6 addresses of one NIC, which every NIC has, the most lasting one is used
     (`chosen_addresses_text` says so). `snapshots`: host → snapshot, of all watched hosts.
     `options`: of the command line, for the hint. Raises NictopError if no pair or more than one
-    matches."""
+    matches, NetworkFault if the hosts can have none."""
     _check_names(request, snapshots, options)
     wanted = (request.client, request.server)
     candidates = [pair for pair in pairs if (pair.client.host, pair.server.host) == wanted]
@@ -280,6 +283,9 @@ def _no_match_error(
         reason = f"what {' and '.join(partly)} is connected to is not read yet"
     elif any(unread):
         reason = f"{names} share no known subnet (not read yet: {first_names(unread)})"
+    elif (fault := _network_fault(ends)) is not None:
+        hosts = " ".join(shell_quote(end.host) for end in ends)
+        return NetworkFault(f"no path between {names}: {fault}", f"nictop check {hosts}")
     elif both_have:
         reason = f"{names} both have {first_names(both_have)}, and share no other subnet"
     else:
@@ -292,6 +298,23 @@ def _no_match_error(
         f"{reason}: give NIC or address of both ends (routers may be between them)",
         "; ".join(filter(None, both)),
     )
+
+
+def _network_fault(ends: tuple[Snapshot, Snapshot]) -> str | None:
+    """Why two hosts have no path, if that is a fault and no question of what was typed."""
+    bare = [clean(end.host) for end in ends if not _has_global_address(end)]
+    if bare:
+        have = "has" if len(bare) == 1 else "have"
+        return f"{' and '.join(bare)} {have} no IP address, or link-local ones only"
+    texts = []
+    for found in ip_address_is_on_two_hosts([HostFacts(end) for end in ends]):
+        if isinstance(found, Finding) and found.severity != "info":
+            texts.append(clean(headline(found, several_hosts=True)))
+    return "; ".join(texts) or None
+
+
+def _has_global_address(snapshot: Snapshot) -> bool:
+    return any(map(has_global_address, snapshot.links.values()))
 
 
 def _addresses_of_both(client: Snapshot, server: Snapshot) -> tuple[str, ...]:

@@ -89,16 +89,17 @@ def busy_cores(result: Result) -> float | None:
                 return None
             continue
         cores = load.busy.total if is_end else load.busy.total - load.busy.guest
-        machine = _machine(load, result) if is_end else load.machine_of or load.host
+        machine = machine_name(result, load)
         # in a container /proc/stat may have only its own part (lxcfs)
         of_machines[machine] = max(cores, of_machines.get(machine, 0.0))
         has_end = has_end or is_end
     return sum(of_machines.values()) if has_end else None
 
 
-def _machine(load: HostLoad, result: Result) -> str:
-    """Name of the machine of an end; older results have it in the path proof only."""
-    if result.proof is not None and result.proof.one_machine:
+def machine_name(result: Result, load: HostLoad) -> str:
+    """Name of the machine of a host; of the ends, older results have it in the path proof only."""
+    is_end = load.role != "observer"
+    if is_end and result.proof is not None and result.proof.one_machine:
         return result.plan.client.host
     return load.machine_of or load.host
 

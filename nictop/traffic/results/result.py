@@ -228,6 +228,9 @@ class Result:
     workload: WorkloadFigures | None = None
     """Of a workload or a measurement by hand, whose `flows` are what the chosen NIC sent and
     received, with headers."""
+    further_events: tuple[str, ...] = ()
+    """What else happened to the chosen NICs, after `event`; (): nothing, or it is of an older
+    version."""
 
     @property
     def goodput(self) -> float | None:

@@ -58,6 +58,9 @@ class Changes:
         """Stage and decision of now."""
         self.step_began = 0.0
         """CLOCK_MONOTONIC: when they became these."""
+        self.published_at = 0.0
+        """CLOCK_MONOTONIC: that of all seconds of the change that are shown, so that the dialog and
+        the status line tell the same."""
 
     @property
     def progress(self) -> ChangeProgress | None:
@@ -73,6 +76,10 @@ class Changes:
             step = (progress.shown_stage, progress.decision)
         if step != self._step:
             self._step, self.step_began = step, monotonic()
+        self._count_down()
+
+    def _count_down(self) -> None:
+        self.published_at = monotonic()
         self.changed.publish()
 
     def allowed(self, host: str) -> bool:
@@ -115,7 +122,7 @@ class Changes:
         self.job, self.session = job, ChangeSession(host, job.spec(actions), others=others)
         self._task = asyncio.create_task(self._run(self.session), name="change")
         self._timer = self._scheduler.set_interval(
-            CHANGE_COUNTDOWN_SECONDS, self.changed.publish, name="change"
+            CHANGE_COUNTDOWN_SECONDS, self._count_down, name="change"
         )
         self._publish()
         return ""

@@ -330,10 +330,10 @@ class WatchedHosts:
         self._wait_after_drawing(thread_time() - begin)
 
     def _publish(self, new: Mapping[str, Snapshot]) -> None:
+        self._diagnosis.update(new)  # first: no old finding is drawn beside a new value
         if self.chosen in new:
             self.show(new[self.chosen])
         self.changed.publish()
-        self._diagnosis.update(new)
 
     def _wait_after_drawing(self, took: float) -> None:
         """`took`: CPU seconds of this thread from publishing to the terminal."""

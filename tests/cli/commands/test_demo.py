@@ -176,6 +176,18 @@ def test_the_demo_is_drawn(size: tuple[int, int], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+def test_escape_and_a_key_in_one_read_are_two_keys(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "nictop", "demo"]
+    with TerminalProgram(command, tmp_path, environment(PYTHONPATH=str(ROOT)), WIDE) as screen:
+        screen.wait_for_text("A recording of two QEMU guests")
+        screen.type("4")
+        screen.wait_for_text("│4 Findings ▲")
+        screen.type("\x1b6")
+        screen.wait_for_text("TCP ×1")
+        screen.type("q")
+        assert screen.wait_for_end() == 0
+
+
 def test_the_demo_runs_on_other_systems_than_linux(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.not_linux", "demo"]
     drawn = run_demo(command, tmp_path, WIDE, environment(PYTHONPATH=str(ROOT)))

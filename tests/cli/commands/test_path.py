@@ -51,7 +51,7 @@ def test_over_loopback() -> None:
     (head, line) = call_main("path", "--list").stdout.splitlines()
     assert head.split() == ["written", "id", "path", "result"]
     assert identity in line and line.endswith(
-        "local lo 127.0.0.1 ↔ local lo 127.0.0.1 monday  ✓ No problems found"
+        "local lo 127.0.0.1 ↔ local lo 127.0.0.1 monday  ✓ No problems found (IPv4)"
     )
 
 

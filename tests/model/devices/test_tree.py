@@ -104,7 +104,7 @@ def test_rows_have_their_records() -> None:
 
 def test_ascii_guides() -> None:
     lines = drawn(device_tree(live_host()), glyphs=ASCII)
-    assert lines[3:5] == ["| | ` ens224.100", "| + VF 0 02:10.0"]
+    assert lines[3:5] == ["| | ` ens224.100", "| | VF 0 02:10.0"]
     assert all(line.isascii() for line in lines)
 
 

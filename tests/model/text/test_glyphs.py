@@ -120,3 +120,8 @@ def test_a_severity_in_a_text_has_its_mark_in_ascii() -> None:
         ASCII.critical,
         ASCII.warning,
     ]
+
+
+def test_a_branch_of_a_tree_is_no_mark_in_ascii() -> None:
+    marks = {ASCII.critical, ASCII.warning, ASCII.note, ASCII.passed, ASCII.skipped}
+    assert marks.isdisjoint({ASCII.encode(line) for line in "├└│"})

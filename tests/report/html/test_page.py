@@ -183,7 +183,7 @@ def test_the_page_has_all_data() -> None:
         "▲ warning", "vm3 · not read: 203.0.113.7 port 22: connection timed out", "Wired "
                                                                                      "connection 1",
         "hottest CPU of b",
-        "5.00 Gb/s received by b", "sweep of length", "Better: queues 4 = ", "verified: a: ens4 "
+        "5.00 Gb/s received by b", "sweep of length", "Better: queues 4 = ", "verified over IPv4: a: ens4 "
                                                                              "carried it", "RX pps",
         "held back by the receiver",
     ):  # fmt: skip

@@ -32,9 +32,9 @@ from nictop.traffic.results.caveats import caveat_of
 from nictop.traffic.results.path_proof import HostProof, PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
-from nictop.tui.screens.traffic.status import headline_text
+from nictop.tui.screens.traffic.status import headline_text, options_text
 from nictop.tui.widgets.charts.bar_chart import draw_points
-from nictop.tui.widgets.traffic.results_list import COLUMNS, set_ups
+from nictop.tui.widgets.traffic.results_list import COLUMNS, set_up_text, set_ups
 from tests.traffic.analysis.test_loaded import loaded
 from tests.traffic.analysis.test_transactions import latencies
 from tests.traffic.plans import PLAN
@@ -182,3 +182,24 @@ def test_a_path_sentence_is_not_said_twice() -> None:
     )
     paths = [text for kind, text in result_sentences(result(proof=proof)) if kind == "path"]
     assert len(paths) == 1
+
+
+@pytest.mark.parametrize(
+    ("ended", "end_text"),
+    [
+        ({"failure": Failure("stall", "no more data")}, "failed"),
+        ({"stopped": 6.0}, "stopped early"),
+        ({"event": LOSS, "incident": "link_lost"}, "lost its link"),
+    ],
+)
+def test_the_seconds_of_a_run_that_was_not_whole_are_the_same_words_everywhere(
+    ended: dict[str, object], end_text: str
+) -> None:
+    """The title of its chart, its sentences, the saved results."""
+    received = Total(False, False, 6.0, 5e9, 5e9 * 6 / 8)
+    run = result(plan=replace(PLAN, time=10), flows=(replace(flow(5.0), received=received),))
+    run = replace(run, **ended)  # type: ignore[arg-type]
+    assert "TCP ×1 · 6.00 s (planned: 10 s)" in options_text(result_view(run))
+    assert "6.00 s (planned: 10 s)" in set_up_text(set_ups([stored(run)])[0])
+    (said,) = [one.text for one in result_sentences(run) if one.kind == "goodput"]
+    assert said.startswith(f"▲ {end_text}: 5.00 Gb/s received by b, mean of 6.00 s (planned: 10 s)")

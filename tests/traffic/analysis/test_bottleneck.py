@@ -10,12 +10,13 @@ from nictop.model.devices.ceiling import Ceiling
 from nictop.model.devices.netdevs import End
 from nictop.probe.records import Qdisc
 from nictop.traffic.analysis.bottleneck import bottleneck, examined_bottleneck
+from nictop.traffic.analysis.judgement import loads_of_machines
 from nictop.traffic.analysis.path_limits import reachable_rate
 from nictop.traffic.analysis.setup_facts import NicSetup, SendQueueing
 from nictop.traffic.drops.counted_losses import CountedLoss
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Total
-from nictop.traffic.results.host_load import Busy, BusyCpu, Machine, ThreadLoad
+from nictop.traffic.results.host_load import Busy, BusyCpu, HostLoad, Machine, ThreadLoad
 from nictop.traffic.results.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.results.port_load import PortLoad
 from nictop.traffic.results.result import Flow, Result, SocketFigures
@@ -1255,3 +1256,64 @@ def test_a_port_that_is_not_counted_is_not_excluded() -> None:
 def test_a_run_that_fills_the_wire_alone_does_not_name_others() -> None:
     sentence = bottleneck(result(9.4, ports=(SHARED,)), SETUPS)
     assert sentence.startswith("line rate") and "ens1f0" not in sentence
+
+
+# --------------------------------------------------------------------- both ends on one machine
+
+
+def namespaces(*, full: float, filled_by: str = "iperf3") -> tuple[HostLoad, HostLoad]:
+    """Two network namespaces: each end reads the same CPUs and the same processes."""
+    both = []
+    for host, role, own, other in (("a", "client", 900, 901), ("b", "server", 901, 900)):
+        threads: tuple[ThreadLoad, ...] = (
+            ThreadLoad("iperf3", own, 0.45, (1,), generator=True),
+            ThreadLoad("iperf3", other, 0.5, (1,), other_end=True),
+            ThreadLoad("stress", 70, 0.3, (0,)),
+        )
+        if filled_by == "stress":
+            threads = (ThreadLoad("stress", 70, 0.99, (1,)),)
+        made = load(host, role, **TWO_CORES)
+        cpu = BusyCpu(1, full, 0.02, 0.4, 0.5, 0.0)
+        both.append(replace(made, full=(cpu,), threads=threads))
+    return both[0], replace(both[1], machine_of="a")
+
+
+@pytest.mark.parametrize("proof", [None, LOCAL], ids=["by its boot id", "by the path proof"])
+def test_one_machine_is_one_row_of_cpus(proof: PathProof | None) -> None:
+    """What both ends of the run use of its CPUs is used by the run."""
+    ends = namespaces(full=0.98)
+    if proof is not None:
+        ends = (ends[0], replace(ends[1], machine_of=""))
+    sentence, rows = examined_bottleneck(result(hosts=ends, proof=proof, sockets=(FREE_CWND,)))
+    assert sentence.startswith(
+        "CPU 1 on a and b (one machine), 98 % (system 50 %, user 40 %, softirq 2.0 %): generator "
+        "thread iperf3 (pid 9"
+    )
+    of_cpus = [row for row in rows if "CPU" in row.limit]
+    assert [row.verdict for row in of_cpus] == ["cause", "possible"]
+    assert of_cpus[1].limit == "all CPUs of a and b"
+    assert not any("other end" in row.value or "not by this" in row.value for row in rows)
+    assert of_cpus[1].value.count("iperf3") == 0 and "stress (pid 70)" in of_cpus[1].value
+    assert [row.value for row in rows if row.limit == "steal"] == ["a and b 0 %"]
+
+
+def test_a_cpu_of_one_machine_that_others_fill_is_named_once() -> None:
+    hosts = namespaces(full=0.99, filled_by="stress")
+    rows = examined_bottleneck(result(hosts=hosts, sockets=(FREE_CWND,)))[1]
+    of_cpus = [row.limit for row in rows if "CPU 1" in row.limit]
+    assert of_cpus == ["a and b CPU 1"]
+
+
+def test_generators_with_a_pid_of_two_pid_namespaces_are_two_processes() -> None:
+    first, second = namespaces(full=0.98)
+    thread = ThreadLoad("iperf3", 12, 0.4, (1,), generator=True)
+    made = result(hosts=(replace(first, threads=(thread,)), replace(second, threads=(thread,))))
+    (both,) = loads_of_machines(made)
+    assert both.threads == (thread, thread)
+
+
+def test_an_observer_of_the_same_machine_adds_no_cpus() -> None:
+    ends = namespaces(full=0.98)
+    observer = replace(load("switch", "observer"), machine_of="a")
+    hosts = [one.host for one in loads_of_machines(result(hosts=(*ends, observer)))]
+    assert hosts == ["a and b"]

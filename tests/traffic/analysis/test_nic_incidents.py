@@ -226,3 +226,41 @@ def test_changes_of_other_times_and_links_do_not_count() -> None:
         change(4),
     )
     assert nic_incidents({"b": host()}, {"b": replace(NIC, changes=changes)}, 10.0) == ()
+
+
+@pytest.mark.parametrize(
+    ("of_a", "of_b", "sentences"),
+    [
+        (
+            (change(5.6, carrier=False), change(9.6)),
+            (change(5.4, flags=DOWN_FLAGS), change(9.4)),
+            [
+                "b ens4 was set down at second 5, back at second 10",
+                "a ens4 lost its carrier at second 5, back at second 10",
+            ],
+        ),
+        (
+            (change(6.4, carrier=False),),
+            (change(5.6, gone=True),),
+            ["b ens4 disappeared at second 6", "a ens4 lost its carrier at second 6"],
+        ),
+        (
+            (change(7.6, carrier=False),),
+            (change(5.4, flags=DOWN_FLAGS),),
+            ["b ens4 was set down at second 5", "a ens4 lost its carrier at second 8"],
+        ),
+        (
+            (change(5.6, flags=DOWN_FLAGS),),
+            (change(5.4, flags=DOWN_FLAGS),),
+            ["b ens4 was set down at second 5", "a ens4 was set down at second 6"],
+        ),
+    ],
+    ids=["one loss", "unplugged", "another loss", "two acts"],
+)
+def test_one_loss_that_both_ends_report_has_one_time(
+    of_a: tuple[LinkChange, ...], of_b: tuple[LinkChange, ...], sentences: list[str]
+) -> None:
+    """The kernel reports a lost carrier up to 1 s later."""
+    nics = {"a": replace(NIC, changes=of_a), "b": replace(NIC, changes=of_b)}
+    found = nic_incidents({"a": host(), "b": host()}, nics, 12.0)
+    assert [one.sentence for one in found] == sentences

@@ -45,7 +45,7 @@ async def test_a_step_that_lasts_is_said_again_with_its_seconds_and_the_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """In the end with the step that took too long."""
-    monkeypatch.setattr("nictop.traffic.hosts.readings.REPEAT_SECONDS", 0.01)
+    monkeypatch.setattr("nictop.traffic.hosts.readings.LONG_WAIT_SECONDS", 0.01)
     one, said = session_of(ScriptedSource("vm1")), list[str]()
     for item in (SourceState("connecting"), SourceState("live"), Line(hello=HELLO)):
         one.process(item)

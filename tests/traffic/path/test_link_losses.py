@@ -14,6 +14,7 @@ from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.link_losses import ReportedLoss, with_common_times
 from nictop.traffic.path.run import PathRun
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from tests.support.sources import ScriptedSource, session_of
@@ -138,3 +139,16 @@ def test_an_answer_stays_an_answer() -> None:
     macs = ("52:54:00:00:00:01", "02:00:00:00:00:99")
     rules = {one.rule for one in findings([change(12.0, False)], {"macs": macs})}
     assert rules == {"path_link_lost", "path_duplicate_address"}
+
+
+def test_one_loss_that_both_ends_report_has_one_time() -> None:
+    """The kernel reports a lost carrier up to 1 s later (net/core/link_watch.c)."""
+    here = ReportedLoss("a", NIC, 2, "lost its carrier", 5.6, 9.4)
+    there = ReportedLoss("b", NIC, 2, "was set down", 5.4, 9.6)
+    other = replace(here, host="c", second=8.0)
+    texts = [one.text for one in with_common_times((here, there, other))]
+    assert texts == [
+        "lost its carrier at second 5 of the path test, back at second 10",
+        "was set down at second 5 of the path test, back at second 10",
+        "lost its carrier at second 8 of the path test, back at second 9",
+    ]

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 import pytest_asyncio
 
+from nictop.report.path import path_text
 from nictop.rules.finding import Finding
 from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.path.result import PathReport, PathRequest
@@ -255,6 +256,31 @@ async def test_static_entry_and_a_firewall(both: Pair) -> None:
         "path_no_neighbour",
         "a",
     ) not in rules_of(report)
+
+
+async def test_packets_for_another_mac_address_are_not_received(both: Pair) -> None:
+    """The NIC sees them, and its IP stack drops them: no firewall there is suspected."""
+    wrong = "02:00:00:00:00:99"
+    with (
+        applied(both.client, f"ip link set dev {WIRE} arp off", f"ip link set dev {WIRE} arp on"),
+        applied(
+            both.client,
+            f"ip neighbour replace 198.18.0.2 lladdr {wrong} dev {WIRE} nud permanent",
+            f"ip neighbour del 198.18.0.2 dev {WIRE}",
+        ),
+    ):
+        await refreshed(both)
+        report = await tested(both)
+    await refreshed(both)
+    direction = report.result.directions[0]
+    listener = direction.listener
+    assert listener is not None and listener.arrived == () == listener.delivered
+    assert listener.misaddressed
+    told = f"  received  nothing: packets at {WIRE} are for another MAC address, and dropped"
+    assert told in path_text(report, 120).splitlines()
+    (found,) = (one for one in report.findings if (one.rule, one.host) == ("path_lost", "a"))
+    assert "come there for another MAC address: it drops them" in found.title
+    assert ("sent to", wrong) in [(one.what, one.value) for one in found.evidence]
 
 
 # ------------------------------------------------------------------------- macvlan of the other end

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from nictop.errors import NictopError
+from nictop.errors import NetworkFault, NictopError
 from nictop.model.snapshot import advance
 from nictop.probe.records import Line, LinkChange, TrafficTools
 from nictop.traffic.plan.endpoints import chosen_addresses_text, select_pair
@@ -381,3 +381,30 @@ def test_what_only_an_event_has_made_known_is_not_said_to_be_absent() -> None:
     with pytest.raises(NictopError) as caught:
         select_pair(replace(REQUEST, server_address="192.0.2.2"), pairs, hosts)
     assert caught.value.message == 'address "192.0.2.2" is not known; not read yet: b ens9'
+
+
+def test_a_fault_of_the_network_is_no_usage_error() -> None:
+    """The exit code is that of a failed test (4), and what is wrong is named."""
+    own, other = nic(3, "ens3", "192.0.2.1"), nic(5, "ens3", "192.0.2.2", "192.0.2.1")
+    pairs, hosts = between(machine("a", own), machine("b", other))
+    with pytest.raises(NetworkFault) as caught:
+        select_pair(REQUEST, pairs, hosts)
+    assert caught.value.exit_code == 4
+    assert caught.value.message == ("no path between a and b: b ens3: 192.0.2.1 is also on a ens3")
+    assert caught.value.hint == "nictop check a b"
+    pairs, hosts = between(machine("a", own), machine("b", nic(5, "ens3")))
+    with pytest.raises(NetworkFault, match="b has no IP address, or link-local ones only"):
+        select_pair(REQUEST, pairs, hosts)
+
+
+def test_an_address_that_is_no_duplicate_is_not_called_a_fault() -> None:
+    """A virtual address (VRRP, anycast)."""
+    own = nic(9, "ens9", "172.17.0.1")
+    own = replace(own, addresses=(replace(own.addresses[0], prefix_length=32),))
+    pairs, hosts = between(
+        machine("a", nic(3, "ens3", "192.0.2.1"), own),
+        machine("b", nic(5, "ens3", "203.0.113.2"), own),
+    )
+    with pytest.raises(NictopError, match=r"a and b both have 172\.17\.0\.1") as caught:
+        select_pair(REQUEST, pairs, hosts)
+    assert caught.value.exit_code == 2

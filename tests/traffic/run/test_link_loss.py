@@ -9,10 +9,14 @@ import pytest
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.model.text.words import IFF_UP
 from nictop.probe.records import KernelMessage, Line, LinkChange, Outdated, Unreadable
+from nictop.report.runs.sentences import result_sentences
+from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Interval
 from nictop.traffic.record.log import SocketSample
+from nictop.traffic.results.selection import StoredRun
+from nictop.traffic.results.store import encode_run, parse_run
 from nictop.traffic.run.events import RunBegan
 from nictop.traffic.run.failure_cause import timeout_failure
 from nictop.traffic.run.link_loss import link_loss, with_early_loss
@@ -73,7 +77,13 @@ def test_a_link_and_an_address_that_are_lost_are_named_in_order_of_time() -> Non
         "no more data between a and b: a ens4 lost its carrier at second 3; a ens4 lost its "
         "address 192.0.2.1 between second 5 and 8"
     )
-    assert [one.meaning for one in run.view(9.0).incidents] == ["no_carrier", "address_lost"]
+    incidents = run.view(9.0).incidents
+    assert [one.meaning for one in incidents] == ["no_carrier", "address_lost"]
+    run.log.failure = found
+    result = result_of(run.log)
+    said = [one.text for one in result_sentences(result) if one.kind == "event"]
+    assert said == [one.sentence for one in incidents], "the result says what was said live"
+    assert parse_run(encode_run(StoredRun("x", "", result, 1.0, "0"))).result == result
 
 
 def test_a_loss_is_told_once_also_if_its_message_is_read_later() -> None:

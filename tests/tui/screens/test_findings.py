@@ -873,3 +873,24 @@ async def test_a_finding_whose_nic_is_gone_is_not_called_resolved() -> None:
         assert "1 whose NIC is gone" in text
         await screen.press("1")
         assert "\u00b7 No problems found; 1 finding whose NIC is gone" in screen.drawn()[-2]
+
+
+async def test_a_key_without_a_command_says_which_finding_has_none() -> None:
+    by_hand = replace(RENAME, commands=(), note="Ask the network team.")
+    said = "DHCP failed"
+
+    def notices(screen: Screen) -> list[str]:
+        return [one.message for one in screen.app._notifications]
+
+    async with live_screen(NARROW) as screen:
+        host = screen.nictop.hosts.chosen
+        one = replace(finding(fixes=(by_hand,)), title=said, ifindex=2, host=host)
+        await show(screen, one)
+        await screen.show_diagnosis(Diagnosis((one,), (), hosts=(host,)))
+        for key in ("f", "y"):
+            screen.app.clear_notifications()
+            await screen.press("4", key)
+            assert notices(screen) == [f"This finding has no command: {said}."]
+            screen.app.clear_notifications()
+            await screen.press("1", key)
+            assert notices(screen) == [f"The worst finding of ens192 has no command: {said}."]

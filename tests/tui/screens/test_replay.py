@@ -98,6 +98,8 @@ async def test_a_replay_draws_what_was_drawn_live(
             for moment, drawn in (*samples, samples[0]):
                 await screen.seek(moment)
                 await screen.until(lambda: screen.nictop.diagnosis.result is not None)
+                await screen.nictop.diagnosis.renew()  # the first one may lack hosts
+                await screen.settle()
                 shown = await steady(screen)
                 assert "▶" in screen.drawn()[1] or "■" in screen.drawn()[1]
                 assert shown == drawn, (view, moment)
@@ -148,7 +150,7 @@ async def _a_second_of(
     await wait_until(screen, lambda: all(source.is_drained for source in sources.values()))
     await screen.settle()
     await wait_until(screen, lambda: not screen.nictop.hosts.pending)
-    screen.nictop.diagnosis.now()
+    await screen.nictop.diagnosis.renew()  # one that runs already is of before
     await screen.settle()
     return clock.now, await steady(screen)
 
@@ -714,7 +716,7 @@ async def test_the_run_of_the_demo_is_drawn_and_judged() -> None:
         await screen.until(lambda: "received by alma-load-002" in screen.text("#run-sentences"))
         assert "verified" in screen.text("#run-sentences")
         await screen.press("n")
-        await screen.until(lambda: "run 2 of 2" in screen.text("#run-title"))
+        await screen.until(lambda: "test 2 of 2" in screen.text("#run-title"))
         await screen.press("enter")
         await screen.until(lambda: screen.nictop.now() == second.begin)
         await screen.press("escape")

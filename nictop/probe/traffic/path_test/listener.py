@@ -104,6 +104,7 @@ class Listener:
         self.cookie = cookie_of(command)
         self.expected = ExpectedPeer(self.cookie, command.address)
         self.delivered, self.arrived = PacketCounts(), PacketCounts()
+        self.misaddressed = PacketCounts()
         self.unreadable: dict[str, Unreadable] = {}
         self.datagrams, self.connections = open_sockets(self.family, command)
         self.port = int(self.datagrams.getsockname()[1])
@@ -188,8 +189,11 @@ class Listener:
                 continue
             self._frames_read += 1
             found = parse_packet(packet, self.family)
-            if found is not None and address[2] != socket.PACKET_OUTGOING:
-                self.arrived.add(found[0], index_of(address[0]), found[1], found[2])
+            if found is None or address[2] == socket.PACKET_OUTGOING:
+                continue
+            is_for_other = address[2] == socket.PACKET_OTHERHOST
+            counts = self.misaddressed if is_for_other else self.arrived
+            counts.add(found[0], index_of(address[0]), found[1], found[2])
         return False
 
     def _packet_socket(self) -> socket.socket | None:
@@ -243,6 +247,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             refused=tuple(RefusedSender(**fields) for fields in listener.expected.refused.fields()),
             unreadable=listener.unreadable,
             carrier_changes=changed,
+            misaddressed=listener.misaddressed.records(),
         )
     )
 

@@ -255,7 +255,19 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
 def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     """`is_certain`: no packet came in at the receiver."""
     to = _target(tested)
-    if is_certain:
+    listener = tested.direction.listener
+    evidence: tuple[Evidence, ...] = ()
+    if is_certain and listener is not None and listener.misaddressed:
+        rule = "path_lost"
+        title = f"packets to {to} come there for another MAC address: it drops them"
+        seen = count_noun(sum(one.packets for one in listener.misaddressed), "packet")
+        what = f"for another MAC address at {tested.receiver.host}"
+        evidence = (Evidence(what, seen, "packet socket"), *_neighbour_evidence(tested))
+        why = (
+            f"The neighbour entry for {tested.receiver.address} is static, out of date, or from "
+            "another host, or a router or bridge between the hosts has a wrong one."
+        )
+    elif is_certain:
         rule, title = "path_lost", f"packets to {to} do not arrive"
         why = (
             "Possible: a router, a firewall, a bridge or a VLAN between the hosts, a filter of "
@@ -279,9 +291,20 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
         tested.host,
         tested.link,
         title,
-        evidence=(*_answers(tested), *loss_evidence(tested)),
+        evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
         why=why,
     )
+
+
+def _neighbour_evidence(tested: TestedDirection) -> Iterator[Evidence]:
+    """The MAC address to which they are sent, and that of the NIC of the receiver."""
+    path, link = tested.test.path, tested.receiver_link
+    if path is not None and path.neighbour_address is not None and tested.gateway is None:
+        shown = str(command("ip", "neighbour", "show", "to", tested.receiver.address))
+        yield Evidence("sent to", path.neighbour_address, shown)
+    if link is not None and link.address is not None:
+        shown = str(command("ip", "link", "show", "dev", link.name))
+        yield Evidence(f"MAC address of {tested.receiver.host} {link.name}", link.address, shown)
 
 
 def _target(tested: TestedDirection) -> str:

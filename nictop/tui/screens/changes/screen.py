@@ -16,7 +16,6 @@ host is applied by the word yes alone.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from time import monotonic
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import BindingType
@@ -127,7 +126,7 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
             reported=self._reported(job.finding),
         )
         snapshot = None if session is None else session.snapshot
-        return page.lines(monotonic(), snapshot, asks_twice=self._asks_twice)
+        return page.lines(self.nictop.changes.published_at, snapshot, asks_twice=self._asks_twice)
 
     def _reported(self, finding: Finding | None) -> Finding | None:
         """The finding as the checks report it now; None: they do not any more."""

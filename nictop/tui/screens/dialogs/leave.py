@@ -12,12 +12,9 @@ between two runs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal
-
-from textual.binding import BindingType
+from typing import TYPE_CHECKING, Literal
 
 from nictop.traffic.run.events import FINAL_COUNTERS
-from nictop.tui.keys import LEAVE_KEYS
 from nictop.tui.screens.base import NictopScreen
 from nictop.tui.screens.dialogs.dialog import Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
@@ -162,8 +159,6 @@ class LeaveScreen(ConfirmDialog):
 
     DIALOG_TITLE, YES_LABEL, CHOSEN = "Quit?", "Quit", "cancel"
 
-    BINDINGS: ClassVar[list[BindingType]] = LEAVE_KEYS
-
     def __init__(self) -> None:
         super().__init__("")
 
@@ -187,10 +182,6 @@ class LeaveScreen(ConfirmDialog):
     @property
     def key_hints(self) -> str:
         return f"{super().key_hints} · ctrl+c Quit"
-
-    def action_quit(self) -> None:
-        """A second ctrl+c."""
-        self.dismiss(True)
 
 
 class ChangeScreen(ConfirmDialog):

@@ -13,6 +13,7 @@ from nictop.model.columns import connections, cpus, devices
 from nictop.model.devices.netdevs import End
 from nictop.model.facts.pairs import peer_facts, with_ages
 from nictop.model.pair_chain import pair_chain_facts
+from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.rules import Finding, HostFacts
 from nictop.rules.by_device import device_findings, findings_of
@@ -40,6 +41,7 @@ from nictop.tui.widgets.findings.view import FindingList, FindingsView
 
 if TYPE_CHECKING:
     from nictop.model.columns.column import Column
+    from nictop.model.devices.tree import Row
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import Link
     from nictop.rules import Fix
@@ -132,6 +134,11 @@ class Body:
         return None
 
     @property
+    def why_no_fix(self) -> str:
+        """Why `fix` is None, once the checks have run."""
+        return "This view shows no commands; Findings and Devices do."
+
+    @property
     def nics_to_set_up(self) -> tuple[str, Sequence[Link]]:
         """Host and netdevs of what is chosen: one, or those of the chosen PCI function."""
         row, snapshot = self.screen.query_one(DeviceTable).chosen, self.host.snapshot
@@ -217,8 +224,22 @@ class DevicesBody(Body):
         row = self.screen.query_one(DeviceTable).chosen
         if row is None:
             return None
+        return first_fix(self._findings_of(row))
+
+    def _findings_of(self, row: Row) -> Sequence[Finding]:
         findings = device_findings(self.nictop.display.diagnosis, self.host.name)
-        return first_fix(findings_of(row, findings))
+        return findings_of(row, findings)
+
+    @property
+    def why_no_fix(self) -> str:
+        row = self.screen.query_one(DeviceTable).chosen
+        if row is None:
+            return "Choose an interface first, by its line."
+        findings = self._findings_of(row)
+        if not findings:
+            return f"{clean(row.title)} has no finding."
+        worst = clean(findings[0].title)
+        return f"The worst finding of {clean(row.title)} has no command: {worst}."
 
     @property
     def is_empty(self) -> bool:
@@ -317,6 +338,10 @@ class QueuesBody(NicBody):
             return None
         return advice.finding, advice.fix
 
+    @property
+    def why_no_fix(self) -> str:
+        return "The line below the queues names no command."
+
     def show(self, link: Link | None, facts: HostFacts) -> None:
         queue_map = None if link is None else facts.queue_map(link)
         advice = self._advice(link, facts)
@@ -384,6 +409,10 @@ class FindingsBody(Body):
     def fix(self) -> tuple[Finding | None, Fix] | None:
         """That of the chosen finding."""
         return self.view.fix
+
+    @property
+    def why_no_fix(self) -> str:
+        return self.view.why_no_fix
 
     @property
     def nics_to_set_up(self) -> tuple[str, Sequence[Link]]:

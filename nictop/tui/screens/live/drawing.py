@@ -260,7 +260,8 @@ class LiveDrawing(FramedScreen):
     def _waiting_lines(self, cells: int) -> Sequence[SpanLine]:
         """What is waited for of the shown host; nothing once its interfaces are known."""
         hosts, snapshot = self.nictop.hosts, self.host.snapshot
-        if snapshot is None or snapshot.inventory is not None:
+        is_known = snapshot is not None and snapshot.inventory is not None
+        if is_known or not hosts.sessions:
             return ()
         return self._start_lines(hosts.session, cells)
 

@@ -68,9 +68,6 @@ NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not 
 CHOOSE_INTERFACE = "Choose an interface first, by its line."
 NOT_CHECKED_TO_OPEN = "not all checks had run yet; no finding was chosen."
 NOT_CHECKED_FOR_COMMAND = "not all checks had run yet; no command was known of what is chosen."
-NO_COMMAND = (
-    "No command is shown here: choose a finding, or an interface with one, whose fix has commands."
-)
 WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
 """What a key does → title of the notice where it has nothing to act on."""
 
@@ -341,7 +338,7 @@ class LiveScreen(LiveDrawing):
         was_checked = is_checked(self.nictop.display.diagnosis, snapshot)
         if what == "open":
             return "No finding is chosen." if was_checked else f"{name}: {NOT_CHECKED_TO_OPEN}"
-        return NO_COMMAND if was_checked else f"{name}: {NOT_CHECKED_FOR_COMMAND}"
+        return self.body.why_no_fix if was_checked else f"{name}: {NOT_CHECKED_FOR_COMMAND}"
 
     def _why_no_set_up(self, name: str, snapshot: Snapshot) -> str:
         if not snapshot.links:

@@ -147,7 +147,7 @@ class RecordedRunScreen(RunPage):
 
     def title_parts(self, run_view: RunView | None) -> Sequence[str]:
         runs = self._replay.runs
-        place = f"run {self._index + 1} of {len(runs)}" if len(runs) > 1 else ""
+        place = f"test {self._index + 1} of {len(runs)}" if len(runs) > 1 else ""
         goes_on = run_view is not None and run_view.result is None
         return (place, time_text(run_view) if run_view is not None and goes_on else "")
 

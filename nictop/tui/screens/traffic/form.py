@@ -79,7 +79,7 @@ def _are_same(parts: Sequence[object], before: Sequence[object]) -> bool:
 
 
 def _outdated_texts(hosts: Iterable[HostSession]) -> Sequence[str]:
-    """``vm1: to be read again in 8 s: read before an event (address), 12 s ago``, one for each host
+    """``vm1: read again in 8 s: values were read before an event (address)``, one for each host
     whose inventory may be of before."""
     texts = [(clean(host.name), reading_notice(host.snapshot)) for host in hosts]
     return tuple(f"{name}: {notice}" for name, notice in texts if notice)

@@ -12,6 +12,7 @@ from nictop.model.text.terminal import clean, width
 from nictop.model.text.words import count_noun
 from nictop.report.runs.sentences import (
     hosts_text,
+    measured_text,
     plan_options,
     result_sentences,
     seconds_text,
@@ -253,10 +254,8 @@ def options_text(run_view: RunView) -> str:
     plan = run_view.plan
     if plan.is_of_one_host:
         return workload_plan_text(plan)
-    seconds = f"{plan.time} s"
-    if plan.test == "loaded":
-        figures = None if run_view.result is None else run_view.result.transactions
-        seconds = seconds_text(plan, figures)
+    result = run_view.result
+    seconds = seconds_text(plan) if result is None else measured_text(result)
     options = [f"{plan.protocol.upper()} ×{plan.streams}", seconds, *plan_options(plan)]
     if plan.test != "bulk":
         options.insert(0, plan.test)

@@ -18,6 +18,7 @@ from textual.widgets import Input
 from nictop.model.facts import fit, width, wrap
 from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
+from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
@@ -388,6 +389,22 @@ class FindingsView(WhileOpen, Container):
         if not fix.commands:
             return None
         return entry.about, fix
+
+    @property
+    def why_no_fix(self) -> str:
+        """Why `fix` is None."""
+        entry = self.query_one(FindingList).entry
+        if entry is None:
+            return "No finding is chosen."
+        if entry.gone:
+            return "The chosen finding is resolved."
+        if not isinstance(entry.about, Finding):
+            return "The chosen line is no finding."
+        fixes = ordered_fixes(entry.about)
+        title = clean(entry.about.title)
+        if not any(fix.commands for fix in fixes):
+            return f"This finding has no command: {title}."
+        return "The chosen fix has no command; another one of this finding has."
 
     def choose(self, finding: Finding) -> None:
         """The cursor is on this finding as soon as it is drawn, also if a filter had hidden it."""

@@ -27,11 +27,10 @@ from nictop.report.runs.sentences import (
     DIRECTION_TEXTS,
     cost_value_text,
     hosts_text,
+    off_plan_seconds,
     plan_options,
-    unplanned_seconds,
     workload_plan_text,
 )
-from nictop.traffic.results.result import Result, is_same_time
 from nictop.traffic.results.selection import StoredRun
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.filter_line import no_matches
@@ -165,8 +164,10 @@ def _seconds_words(row: ResultGroup) -> Sequence[str]:
     """``10 s``; ``24.6 s (planned: 10 s)``; ``10 s–24.6 s (planned: 10 s)``: of runs of which some
     did not last as planned."""
     planned = f"{row.first.result.plan.time} s"
-    results = [run.result for run in row.point.runs if run.result.failure is None]
-    unplanned = [_unplanned_seconds(result) for result in results]
+    results = [run.result for run in row.point.runs]
+    whole = [result for result in results if result.failure is None]
+    results = whole or results
+    unplanned = [off_plan_seconds(result) for result in results]
     if not any(unplanned):
         return (planned,)
     lasted = sorted(
@@ -174,17 +175,6 @@ def _seconds_words(row: ResultGroup) -> Sequence[str]:
     )
     ends = dict.fromkeys(units.duration(seconds) for seconds in (lasted[0], lasted[-1]))
     return "–".join(ends), f"(planned: {planned})"
-
-
-def _unplanned_seconds(result: Result) -> float | None:
-    """Those that its figures are of; None: as planned."""
-    if result.stopped is not None:
-        return result.measured_seconds
-    for flow in result.flows:
-        seconds = unplanned_seconds(result, flow)
-        if seconds is not None and not is_same_time(seconds, result.plan.time):
-            return seconds
-    return None
 
 
 def _cost(row: ResultGroup) -> str:

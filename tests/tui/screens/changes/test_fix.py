@@ -4,6 +4,7 @@ of this test."""
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
@@ -736,14 +737,44 @@ async def test_leaving_nictop_asks_and_undoes(log: Callable[[], list[str]]) -> N
         await screen.prepare_fix()
         await screen.press("right", "enter")
         await screen.wait_for_text("✓ Applied")
-        await screen.press("ctrl+c")
+        await screen.press("q")
         assert shows(screen, LeaveScreen)
         assert "the host rolls it back" in screen.dialog_text()
         await screen.press("enter")
         assert shows(screen, HostChangeScreen), "Cancel is chosen first"
-        await screen.pilot.press("ctrl+c", "left", "enter")
+        await screen.pilot.press("q", "left", "enter")
         await wait_until(screen, lambda: read_mtu(namespace) == 1500)
     assert log() == ["unknown"]
+
+
+@pytest.mark.usefixtures("namespaces")
+async def test_dialog_and_status_line_count_the_same_seconds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with screen_with_changes_in_namespace() as (screen, _):
+        await screen.prepare_fix()
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied")
+        text = " ".join(screen.dialog_text().split())
+        assert "applied mtu 9000" in text and "current" not in text, "something else may change it"
+        progress = screen.nictop.changes.progress
+        assert progress is not None and progress.deadline is not None
+        late = progress.deadline - 3.5  # before the next publication
+        monkeypatch.setattr("nictop.tui.app.monotonic", lambda: late)
+        (left,) = re.findall(r"Rolls back in (\d+) s", screen.dialog_text())
+        assert f"keep change? {left} s" in " ".join(text for text, _ in screen.app.activity())
+
+
+@pytest.mark.usefixtures("namespaces")
+async def test_one_control_c_ends_nictop_and_the_change_is_rolled_back() -> None:
+    async with screen_with_changes_in_namespace() as (screen, namespace):
+        await screen.prepare_fix()
+        await screen.press("right", "enter")
+        await screen.wait_for_text("✓ Applied")
+        assert read_mtu(namespace) == 9000
+        await screen.pilot.press("ctrl+c")
+        assert screen.app._exit
+        await wait_until(screen, lambda: read_mtu(namespace) == 1500)
 
 
 @pytest.mark.usefixtures("namespaces")

@@ -8,6 +8,7 @@ import pytest
 
 from nictop.model.chain import STEPS
 from nictop.model.facts.steps import SECTIONS, step_sections
+from nictop.model.snapshot import PATCHED_FIELDS
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line
 from nictop.rules import Diagnosis
@@ -19,8 +20,8 @@ from nictop.tui.widgets.devices.chain import ChainView
 from nictop.tui.widgets.devices.detail import FactLines, row_at
 from nictop.tui.widgets.devices.table import DeviceTable
 from tests.support.captured import captured_lines
-from tests.support.findings import lines_of_case
-from tests.support.lines import counters, hello, inventory, link
+from tests.support.findings import finding, lines_of_case
+from tests.support.lines import change, counters, hello, inventory, link
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
 
 GUEST = captured_lines("igb-vfs-vmxnet3-virtio")
@@ -169,3 +170,44 @@ async def test_the_place_of_the_interface_is_in_the_options() -> None:
         await screen.press("y")
         assert any("the place as text" in one.message for one in screen.app._notifications)
         await screen.press("escape")
+
+
+@pytest.mark.parametrize("changed", [{"mtu": 1400}, {"name": "wan0"}, {"carrier": False}])
+async def test_no_new_value_is_drawn_beside_an_old_finding_without_a_mark(
+    changed: dict[str, object],
+) -> None:
+    """As the MTU of the interface, which a message of the kernel has changed before the probe has
+    read anything again."""
+    nic = link(2, "ens192", bus="pci", mtu=9000)
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(nic), counters(1.0, {2: (0, 0)}))
+        host = screen.nictop.hosts.chosen
+        old = replace(finding(), title="MTU mismatch: 9000 here", ifindex=2, host=host)
+        await screen.show_diagnosis(Diagnosis((old,), (), hosts=(host,)))
+        await screen.press("1", "enter")
+        assert "MTU mismatch: 9000 here" in "\n".join(screen.drawn())
+        drawn: list[bool] = []
+
+        def look() -> None:
+            result = screen.nictop.display.diagnosis
+            assert result is not None
+            drawn.append(all(one.outdated for one in result.findings))
+
+        screen.nictop.hosts.snapshot_changed.subscribe(look)
+        same = change(2, "ens192", time=2.0).link_change
+        assert same is not None
+        other = replace(same, flags=nic.flags, operstate=nic.operstate, mtu=nic.mtu)
+        await screen.receive(Line(link_change=replace(other, **changed)))  # type: ignore[arg-type]
+        assert drawn and all(drawn)
+        assert "may have changed: MTU mismatch" in "\n".join(screen.drawn())
+
+
+async def test_a_message_that_changes_nothing_makes_no_finding_doubtful() -> None:
+    nic = link(2, "ens192", bus="pci")
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(nic), counters(1.0, {2: (0, 0)}))
+        same = change(2, nic.name, time=2.0).link_change
+        assert same is not None
+        values = {name: getattr(nic, name) for name in PATCHED_FIELDS}
+        await screen.receive(Line(link_change=replace(same, **values)))
+        assert screen.nictop.hosts.session.snapshot.unread_event is None

@@ -475,9 +475,9 @@ async def test_numbers_that_move_lay_nothing_out_again(monkeypatch: pytest.Monke
 async def test_control_c_leaves() -> None:
     async with live_screen() as screen:
         await screen.receive(hello(), inventory(*NICS))
-        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
+        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.interrupt"
         await screen.press("question_mark")
-        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.quit"
+        assert screen.app.screen.active_bindings["ctrl+c"].binding.action == "app.interrupt"
 
 
 async def test_a_live_host_that_falls_silent_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

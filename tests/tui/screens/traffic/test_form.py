@@ -311,18 +311,29 @@ async def test_a_frozen_picture_stands_still_and_has_a_cursor() -> None:
 
 
 @real
-@pytest.mark.parametrize("key", ["q", "ctrl+c"])
-async def test_quitting_during_a_run_is_confirmed_first(key: str) -> None:
+async def test_quitting_during_a_run_is_confirmed_first() -> None:
     async with two_hosts() as runs:
         await runs.start(600)
         await runs.wait_for_arrivals()
-        await runs.press(key)
+        await runs.press("q")
         assert shown(runs) is LeaveScreen
         await runs.press("enter")
         assert shown(runs) is RunScreen, "Cancel is chosen first"
         assert len(runs.generators()) == 2
-        await runs.press(key)
-        await runs.pilot.press(*(("left", "enter") if key == "q" else (key,)))
+        await runs.press("q")
+        await runs.pilot.press("left", "enter")
+        await runs.wait_until_ended()
+        assert runs.generators() == []
+
+
+@real
+async def test_one_control_c_during_a_run_stops_it_and_ends_nictop() -> None:
+    async with two_hosts() as runs:
+        await runs.start(600)
+        await runs.wait_for_arrivals()
+        await runs.press("q")
+        assert shown(runs) is LeaveScreen
+        await runs.pilot.press("ctrl+c")
         await runs.wait_until_ended()
         assert runs.generators() == []
 
@@ -567,7 +578,7 @@ async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> No
         )
         await wait_until(screen, lambda: "as they were read last" in " ".join(screen.drawn()))
         after = " ".join(" ".join(screen.drawn()).split())
-        assert "vm2: to be read again: read before an event (address)" in after
+        assert "vm2: to be read again: values were read before an event (address)" in after
         assert "Start: nothing, no test path so far; vm2: to be read again" in after
 
 

@@ -192,7 +192,7 @@ def test_values_are_called_current_only_while_they_are() -> None:
         text = words(after(prepared, ChangeEnded(outcome)))
         assert re.search(r"when planned +mtu 1500", text) and "current" not in text, outcome
     text = words(after(*applied))
-    assert re.search(r"previous +mtu 1500\s.*current +mtu 9000", text, re.DOTALL)
+    assert re.search(r"previous +mtu 1500\s.*applied +mtu 9000", text, re.DOTALL)
 
 
 @pytest.mark.parametrize("outcome", ["kept", "undone"])

@@ -72,7 +72,7 @@ def test_a_command_is_shown_in_full() -> None:
 
 
 def test_a_finding_of_a_host_that_was_not_read_since_an_event_says_so_above_the_rest() -> None:
-    notice = "to be read again in 8 s: read before an event (NetworkManager), 12 s earlier"
+    notice = "read again in 8 s: values were read before an event (NetworkManager)"
     found = finding(title="has no address", fixes=(RENAME,))
     page = [text_of(line) for line in draw_finding(found, 100, notice=notice)]
     assert page[1] == f" ▲ {notice}" and page[2].startswith(" FIX ")
