@@ -73,7 +73,7 @@ async def test_a_set_up_and_its_change_look_like_their_pictures(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setattr(StatusLine, "COST_EVERY", 3600.0)
     monkeypatch.setattr("nictop.tui.controllers.changes.CHANGE_COUNTDOWN_SECONDS", 3600.0)
-    monkeypatch.setattr("nictop.tui.screens.changes.screen.monotonic", lambda: HERE)
+    monkeypatch.setattr("nictop.tui.controllers.changes.monotonic", lambda: HERE)
     monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: FROZEN_TIME)
     monkeypatch.setattr(ChangeInbox, "wall_time", lambda self, time: READ_AT)
     monkeypatch.setattr(
