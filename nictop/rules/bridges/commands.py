@@ -111,6 +111,11 @@ def is_proxmox(host: HostFacts) -> bool:
     return host.inventory.platform.environment == "proxmox" and not host.is_guest
 
 
+def is_libvirt(host: HostFacts) -> bool:
+    """One of its daemons runs there."""
+    return host.inventory.platform.environment == "libvirt"
+
+
 Vlans = tuple["str | None", tuple[str, ...]]
 
 
@@ -205,14 +210,26 @@ def vlan_element(tag: str | None, trunks: Sequence[str]) -> str:
 def libvirt_fixes(
     at: Attachment, element: str, note: str = "On a Linux bridge from libvirt 11.0 on. "
 ) -> tuple[Fix, ...]:
-    """An element of the <interface> of a domain."""
-    if at.machine is None:
+    """An element of the <interface> of a domain; (): it is not one of libvirt."""
+    if at.machine is None or not is_libvirt(at.owner):
         return ()
     text = (
         f"In the <interface> with {mac_or_placeholder(at.nic)}: {element}. {note}Then shut "
         f"down and start the domain."
     )
     return (Fix("libvirt", "Store in the domain", (edit_domain(at.machine),), True, (), text),)
+
+
+def machine_fix(
+    owner: HostFacts, machine: str, title: str, *, nic: str, domain: str, qemu: str, note: str
+) -> Fix:
+    """In the configuration of a virtual machine. `nic`: its MAC address, or words; `domain`: what
+    its <interface> needs; `qemu`: what the command line of QEMU needs, whoever makes it."""
+    if is_libvirt(owner):
+        text = f"In the <interface> with {nic}: {domain}. {note}"
+        return Fix("libvirt", title, (edit_domain(machine),), True, (), text)
+    text = f"In what starts QEMU, for the NIC with {nic}: {qemu}. {note}"
+    return Fix("hypervisor", title, (), True, (), text)
 
 
 def edit_domain(machine: str) -> Command:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.guests.owners import guest_text
 from nictop.probe.records import GuestNic, HostedGuest
-from nictop.rules.bridges.commands import edit_domain
+from nictop.rules.bridges.commands import edit_domain, is_libvirt
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
@@ -21,6 +21,8 @@ BACKENDS = ("tap", "macvtap", "vfio", "vhost-user", "vhost-vdpa", "veth", "macvl
 """Of a NIC with an address of its own: an ipvlan has that of its lower link."""
 VIRTUAL_ROUTER_PREFIX = "00:00:5e:"
 """RFC 9568: several machines have the address of a virtual router on purpose."""
+LIBVIRT_FILES = "/etc/libvirt/"
+"""Of stopped guests."""
 MAX_NAMED = 4
 
 
@@ -104,8 +106,8 @@ def _fixes(host: HostFacts, use: GuestAddressUse) -> tuple[Fix, ...]:
     """Of the last one: a stopped guest, if there is one."""
     title = f"Give {use.guest.name} another MAC address"
     known = use.nic.address if MAC_ADDRESS.fullmatch(use.nic.address or "") else "its address"
-    is_libvirt = use.guest.kind == "vm" and host.inventory.platform.environment != "proxmox"
-    if is_libvirt:
+    is_domain = use.guest.kind == "vm" and is_libvirt(host)
+    if is_domain or use.guest.source.startswith(LIBVIRT_FILES):
         note = f"Remove the line <mac address='{known}'/>: libvirt makes a new one."
         return (Fix("libvirt", title, (edit_domain(use.guest.name),), True, (), note),)
     note = f"In its configuration ({use.guest.source}), where {known} is; then start it anew."

@@ -25,7 +25,7 @@ from nictop.model.text.words import mtu_of
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
-from nictop.rules.bridges.commands import PROXMOX_VM_TAP, edit_domain, is_proxmox
+from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox, machine_fix
 from nictop.rules.far_ends import EndKey, FarEnd, far_ends, place_of_other_end
 from nictop.rules.finding import Evidence, Finding, Fix, as_alternative
 from nictop.rules.fixes.commands import command, with_undo
@@ -205,11 +205,15 @@ def _raised(at: Attachment) -> Iterator[Fix]:
         show = command("qm", "config", proxmox[1])
         yield Fix("proxmox", "Store mtu=1 in the configuration of the VM", (show,), True, (), note)
     elif at.machine is not None:
-        note = (
-            f"In the <interface> with {mac_or_placeholder(at.nic)}: <mtu size='{size}'/>. Then "
-            f"restart the domain."
+        yield machine_fix(
+            at.owner,
+            at.machine,
+            "Store in the configuration of the guest",
+            nic=mac_or_placeholder(at.nic),
+            domain=f"<mtu size='{size}'/>",
+            qemu=f"host_mtu={size} of its -device",
+            note="Then shut the guest down and start it.",
         )
-        yield Fix("libvirt", "Store in the domain", (edit_domain(at.machine),), True, (), note)
 
 
 def _raised_now(links: Sequence[Link], size: int) -> Fix:

@@ -13,7 +13,7 @@ from nictop.model.guests.owners import guest_text
 from nictop.model.text.words import count_noun
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import GuestNic, HostedGuest, Link
-from nictop.rules.bridges.commands import edit_domain
+from nictop.rules.bridges.commands import machine_fix
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts
@@ -216,11 +216,17 @@ def _vhost_fixes(host: HostFacts, tap: TapOfGuest) -> tuple[Fix, ...]:
     if host.inventory.platform.environment == "proxmox":
         note = f"Proxmox uses vhost for virtio where the module is loaded. {RESTART}"
         return (Fix("proxmox", title, (command("modprobe", "vhost_net"),), False, (), note),)
-    note = (
-        f"In the <interface> with {tap.nic.address or 'its MAC address'}: <driver "
-        f"name='vhost'/>, which needs the module vhost_net. {RESTART}"
+    note = f"It needs the module vhost_net. {RESTART}"
+    return (
+        _stored(
+            host,
+            tap,
+            title,
+            domain="<driver name='vhost'/>",
+            qemu="vhost=on of its -netdev",
+            note=note,
+        ),
     )
-    return (Fix("libvirt", title, (edit_domain(tap.guest.name),), True, (), note),)
 
 
 def _model_fixes(host: HostFacts, tap: TapOfGuest) -> tuple[Fix, ...]:
@@ -231,22 +237,24 @@ def _model_fixes(host: HostFacts, tap: TapOfGuest) -> tuple[Fix, ...]:
     )
     if host.inventory.platform.environment == "proxmox":
         return (_proxmox_fix(tap, title, (), warning),)
-    note = (
-        f"In the <interface> with {tap.nic.address or 'its MAC address'}: <model "
-        f"type='virtio'/>. {RESTART} {warning}"
-    )
-    return (Fix("libvirt", title, (edit_domain(tap.guest.name),), True, (), note),)
+    model, note = "-device virtio-net-pci", f"{RESTART} {warning}"
+    return (_stored(host, tap, title, domain="<model type='virtio'/>", qemu=model, note=note),)
 
 
 def _queue_fixes(host: HostFacts, tap: TapOfGuest, queues: int) -> tuple[Fix, ...]:
     title = f"Set {queues} queues"
     if host.inventory.platform.environment == "proxmox":
         return (_proxmox_fix(tap, title, (f"queues={queues}",), ""),)
-    note = (
-        f"In the <interface> with {tap.nic.address or 'its MAC address'}: <driver name='vhost' "
-        f"queues='{queues}'/>. {RESTART}"
-    )
-    return (Fix("libvirt", title, (edit_domain(tap.guest.name),), True, (), note),)
+    domain = f"<driver name='vhost' queues='{queues}'/>"
+    qemu = f"queues={queues} of its -netdev, mq=on of its -device"
+    return (_stored(host, tap, title, domain=domain, qemu=qemu, note=RESTART),)
+
+
+def _stored(
+    host: HostFacts, tap: TapOfGuest, title: str, *, domain: str, qemu: str, note: str
+) -> Fix:
+    nic = tap.nic.address or "its MAC address"
+    return machine_fix(host, tap.guest.name, title, nic=nic, domain=domain, qemu=qemu, note=note)
 
 
 def _proxmox_fix(tap: TapOfGuest, title: str, options: tuple[str, ...], note: str) -> Fix:
