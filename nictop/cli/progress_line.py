@@ -1,7 +1,7 @@
 """What a command waits for, in one line on stderr that is overwritten; where stderr is not a
 terminal, a line for what takes long.
 
-nictop: 12 of at most 90 s · vm1: logging in, 4 s · vm2: reading inventory, 2 s
+nictop: 12 s in all (limit 90 s) · vm1: logging in, 4 s · vm2: reading inventory, 2 s
 """
 
 from __future__ import annotations
@@ -167,7 +167,8 @@ def _limited_text(
     limit: Callable[[], float],
     now: float,
 ) -> str:
-    """``31 of at most 90 s · vm1: reading interfaces, 14 s``; of a short wait only the hosts."""
+    """``31 s in all (limit 90 s) · vm1: reading interfaces, 14 s``; of a short wait only the
+    hosts."""
     from nictop.model.text.units import of_limit_text
 
     text = waiting_text(sessions, rates_seconds, now)

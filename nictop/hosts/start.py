@@ -13,7 +13,7 @@ from typing import Literal
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Inventory, Line
-from nictop.wire.source import ConnectionStage, SourceState
+from nictop.wire.source import WAITS_FOR_ANSWER, ConnectionStage, SourceState
 
 LONG_WAIT_SECONDS = 10.0
 """After which it is said again what is waited for, with its seconds and the time limit."""
@@ -254,7 +254,7 @@ class StartSteps:
         if step is None:
             return ""
         seconds = int(step.seconds or 0.0)
-        text = DOING[step.name]
+        text = step.target if step.target == WAITS_FOR_ANSWER else DOING[step.name]
         if step.is_again:
             text += " again"
         if seconds:

@@ -305,8 +305,10 @@ def _next_reading_text(event: Outdated, now: float, stopped: float) -> str:
     if event.due > now:
         return f"read again in {whole_seconds(max(1.0, event.due - now))}"
     if stopped > event.due:
-        return f"being read once more for {whole_seconds(max(0.0, now - stopped))}"
-    return f"being read again for {whole_seconds(now - event.due)}"
+        passed = whole_seconds(max(0.0, now - stopped))
+        return "being read once more" if passed == "0 s" else f"being read once more for {passed}"
+    passed = whole_seconds(now - event.due)
+    return "being read again" if passed == "0 s" else f"being read again for {passed}"
 
 
 def is_other_namespace(snapshot: Snapshot) -> bool:
@@ -750,8 +752,16 @@ def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     if hello.monotonic <= known.monotonic:  # the same one, as in a recording
         return replace(snapshot, state="live", message="", inventory_pending=True)
     lost = Outdated(hello.monotonic, "connection", due=hello.monotonic)
-    # what a probe of before could not do, or the connection to it, says nothing about this one
+    # what a probe of before could not do, or the connection to it, says nothing about this one; the
+    # offset of the clock does
+    clock = snapshot.clock and replace(snapshot.clock, round_trip=None)
     kept = replace(
-        snapshot, state="live", message="", hello=hello, inventory_pending=True, troubles=()
+        snapshot,
+        state="live",
+        message="",
+        hello=hello,
+        inventory_pending=True,
+        troubles=(),
+        clock=clock,
     )
     return _with_event(kept, lost)

@@ -9,6 +9,8 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Line, Request
 
 ConnectionStage = Literal["resolve", "connect", "host_key", "login", "probe"]
+WAITS_FOR_ANSWER = "waiting for your answer"
+"""`SourceState.target` while the user is asked: a host key, a password."""
 """What is done to connect: the name is resolved; TCP; the host key is exchanged and checked;
 authentication; the probe is started and sent, until its hello."""
 

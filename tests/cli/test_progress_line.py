@@ -88,7 +88,7 @@ async def test_a_long_wait_tells_its_limit(
     monkeypatch.setattr(sys, "stderr", Terminal() if is_terminal else io.StringIO())
     async with waiting_line([one], 3.0, lambda: 90.0):
         await is_told.wait()
-    waiting = "0 of at most 90 s · vm1: logging in"
+    waiting = "0 s in all (limit 90 s) · vm1: logging in"
     assert told[0] == waiting if is_terminal else f"waiting: {waiting}"
 
 

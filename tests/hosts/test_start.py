@@ -12,7 +12,7 @@ from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Line, Trouble
 from nictop.tui.widgets.status.host_start import draw_host_start
-from nictop.wire.source import ConnectionStage, SourceState
+from nictop.wire.source import WAITS_FOR_ANSWER, ConnectionStage, SourceState
 from tests.support.lines import counters, hello, inventory, link
 
 KNOWN = inventory(link(2, "ens192"))
@@ -33,6 +33,16 @@ def session(address: str = "vm1.example") -> HostSession:
 
 def steps(one: HostSession, now: float) -> list[tuple[str, str, float | None]]:
     return [(step.name, step.state, step.seconds) for step in one.start.steps(now)]
+
+
+def test_a_step_that_waits_for_the_user_says_so() -> None:
+    one = session()
+    one.process(SourceState("connecting"), 100.0)
+    one.process(stage("host_key", "192.0.2.1"), 100.0)
+    one.process(stage("host_key", WAITS_FOR_ANSWER), 102.0)
+    assert one.start.active_text(109.0) == "waiting for your answer, 9 s"
+    one.process(stage("host_key", "192.0.2.1"), 110.0)
+    assert one.start.active_text(111.0) == "SSH handshake, 11 s"
 
 
 def test_each_step_has_the_time_that_it_took() -> None:

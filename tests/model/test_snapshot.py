@@ -17,7 +17,7 @@ from nictop.model.snapshot import (
     reading_notice,
     with_state,
 )
-from nictop.probe.records import Counters, Line, LinkChange, Outdated, Trouble
+from nictop.probe.records import Clock, Counters, Line, LinkChange, Outdated, Trouble
 from tests.model.hosts import (
     HELLO,
     LINKS,
@@ -286,6 +286,16 @@ def test_a_reading_that_was_stopped_does_not_count_on() -> None:
     assert reading_notice(later).startswith("being read once more for 31 s: ")
 
 
+def test_the_round_trip_is_that_of_this_connection_and_the_offset_stays() -> None:
+    measured = Clock(5002.0, 3.5, 0.1, round_trip=0.033)
+    before = advance(snapshot_of(HELLO, inventory(time=5000.0)), Line(clock=measured))
+    known = before.hello
+    assert known is not None
+    again = advance(before, Line(hello=replace(known, monotonic=5040.0)))
+    assert again.clock == replace(measured, round_trip=None)
+    assert advance(before, Line(hello=known)).clock == measured, "a recording repeats it"
+
+
 def test_the_number_of_changes_is_limited() -> None:
     snapshot = snapshot_of(
         HELLO, *(change(float(number), number, gone=True) for number in range(MAX_LINKS + 9))
@@ -304,6 +314,8 @@ def test_after_another_hello_of_the_same_boot_what_was_read_is_of_before() -> No
     assert reading_notice(again).startswith(
         "to be read again: values were read before the connection was lost"
     )
+    first = advance(again, Line(counters=traffic(5040.2, 4, 10)))
+    assert reading_notice(first).startswith("being read again: values were read before"), "not 0 s"
     later = advance(again, Line(counters=traffic(5043.0, 4, 10)))
     assert reading_notice(later) == (
         "being read again for 3 s: values were read before the connection was lost"

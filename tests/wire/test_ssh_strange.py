@@ -31,7 +31,7 @@ from asyncssh.packet import Boolean, String, UInt32
 from nictop.probe.protocol.hello import hello
 from nictop.probe.records import Line
 from nictop.wire import budget, inbox
-from nictop.wire.source import SourceState
+from nictop.wire.source import WAITS_FOR_ANSWER, SourceState
 from nictop.wire.ssh import receive_limit, remote_probe
 from nictop.wire.ssh.authentication import Question
 from nictop.wire.ssh.channel import CHANNEL_WINDOW_BYTES
@@ -276,6 +276,29 @@ async def test_time_for_an_answer_does_not_count_for_the_timeout(
             ]
             assert states == ["connecting", "live"]
             await source.close()
+
+
+async def test_a_stage_in_which_the_user_is_asked_says_so_until_the_answer(tmp_path: Path) -> None:
+    """It was "SSH handshake, 37 s" while a question of another host was on the screen."""
+    answered = asyncio.Event()
+
+    async def ask(question: Question) -> str:
+        await answered.wait()
+        return "secret"
+
+    async with serving(tmp_path, sends(), PasswordServer) as there:
+        source = SshSource(there, ask=ask)
+        targets: list[str] = []
+        async with aclosing(source.items()) as items:
+            async for item in items:
+                if isinstance(item, SourceState) and item.stage == "login":
+                    targets.append(item.target)
+                if targets[-1:] == [WAITS_FOR_ANSWER]:
+                    answered.set()
+                if isinstance(item, SourceState) and item.state == "live":
+                    break
+            await source.close()
+        assert targets[1:] in ([WAITS_FOR_ANSWER], [WAITS_FOR_ANSWER, targets[0]])
 
 
 # -------------------------------------------------------------------------------------- not an sshd

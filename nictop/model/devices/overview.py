@@ -27,7 +27,7 @@ NO_NIC_IFINDEX = 0
 """`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
 SEVERITIES_WORST_FIRST = ("critical", "warning", "info")
 """Severities of findings, the worst first."""
-HOST_STATES = ("failed", "stale", "connecting", "reading", "live")
+HOST_STATES = ("failed", "stale", "not", "reading", "live")
 """First words of `NicRow.host_state`, in sort order."""
 
 
@@ -83,15 +83,15 @@ class NicRow:
 
     @property
     def host_state(self) -> str:
-        """``live``, ``reading`` (its interfaces, for the first time), ``connecting``, ``failed``,
-        ``stale 12 s``."""
+        """``live``, ``reading`` (its interfaces, for the first time), ``not read yet``, ``failed``,
+        ``stale 12 s``. The steps of a connection are in the table of hosts."""
         state = self.snapshot.state
         if state == "live" and self.snapshot.inventory is None:
             return "reading"
         if state == "failed" or not self.is_stale:
             return state
         if state == "connecting" and self.snapshot.hello is None:
-            return state
+            return "not read yet"
         if self.age is None:
             return "stale"
         return f"stale {_age_text(self.age)}"

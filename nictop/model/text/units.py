@@ -184,10 +184,10 @@ def duration(seconds: float | None) -> str:
 
 
 def of_limit_text(seconds: float, limit: float) -> str:
-    """``31 of at most 90 s``, ``31 s`` without a limit."""
+    """``31 s in all (limit 90 s)``. The limit of a slow host grows while it is waited for."""
     if math.isinf(limit):
         return f"{seconds:.0f} s in all"
-    return f"{seconds:.0f} of at most {limit:.0f} s"
+    return f"{seconds:.0f} s in all (limit {limit:.0f} s)"
 
 
 def whole_seconds(seconds: float) -> str:

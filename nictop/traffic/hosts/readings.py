@@ -61,7 +61,7 @@ async def wait_for_readings(
 
 
 def limited_text(session: HostSession, now: float, begin: float, limit: float) -> str:
-    """``14 s; 31 of at most 90 s``: of the step, and of all that is waited for."""
+    """``14 s; 31 s in all (limit 90 s)``: of the step, and of all that is waited for."""
     step = session.start.active(now)
     seconds = "" if step is None else f"{step.seconds or 0.0:.0f} s; "
     return f"{seconds}{of_limit_text(now - begin, limit)}"

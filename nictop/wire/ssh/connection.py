@@ -22,6 +22,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.wire.budget import HostBudget
 from nictop.wire.channel import Carrier
 from nictop.wire.errors import PermanentError, TransientError, sanitize, unreachable_error
+from nictop.wire.source import WAITS_FOR_ANSWER
 from nictop.wire.ssh.authentication import DEFAULT_KEYS, Credentials, Login, Question
 from nictop.wire.ssh.channel import SshCarrier, check_packet_size
 from nictop.wire.ssh.config.local_user import local_user
@@ -269,6 +270,7 @@ class _Hop:
         self._connection, self._report_stage, self._budget = connection, report, budget
         self._stage: ConnectionStage = "resolve"
         self._stage_target = target.host
+        self._is_asking = False
         self._spent: dict[ConnectionStage, float] = {}
         """Stage → its seconds in this attempt, without those in which the user is asked."""
         self._counted_at = 0.0
@@ -450,8 +452,16 @@ class _Hop:
 
     def _report(self, stage: ConnectionStage, target: str) -> None:
         self._count_time()
-        self._stage, self._stage_target = stage, target
+        self._stage, self._stage_target, self._is_asking = stage, target, False
         self._report_stage(stage, sanitize(target))
+
+    def _report_question(self) -> None:
+        """The stage that is on, once when the user is asked and once when that is over."""
+        is_asking = bool(self._credentials.open_questions)
+        if is_asking != self._is_asking:
+            self._is_asking = is_asking
+            target = WAITS_FOR_ANSWER if is_asking else sanitize(self._stage_target)
+            self._report_stage(self._stage, target)
 
     def _count_time(self) -> None:
         """Until now, for the stage that is on."""
@@ -473,6 +483,7 @@ class _Hop:
                 longest = min(LONGEST_COUNTED_SECONDS, self._timeout / 4)
                 await asyncio.wait({work}, timeout=longest)
                 self._count_time()
+                self._report_question()
                 if sum(self._spent.values()) >= self._timeout and not work.done():
                     raise self._too_late()
             is_taken = True

@@ -161,7 +161,7 @@ class HostKeys:
         none."""
         if not self.files or LITERAL_NAME.fullmatch(name) is None:
             return ""
-        return self.files[0]
+        return self.files[0] if keeps(self.files[0]) else ""
 
     def _append(self, name: str, key: SSHKey) -> None:
         """Append the key to its file, under a hashed name if that is set or the file has hashed
@@ -187,6 +187,17 @@ class HostKeys:
                 os.close(descriptor)
         except OSError:
             return
+
+
+def keeps(path: str) -> bool:
+    """What is appended to the file is there afterwards: not with /dev/null, nor without the
+    rights."""
+    if os.path.exists(path):
+        return os.path.isfile(path) and os.access(path, os.W_OK)
+    folder = os.path.dirname(path)
+    while folder and not os.path.exists(folder):
+        folder = os.path.dirname(folder)
+    return os.access(folder or ".", os.W_OK | os.X_OK)
 
 
 def read(path: str) -> str:

@@ -122,7 +122,7 @@ def test_a_host_without_nics_has_a_row() -> None:
         End("bad", NO_NIC_IFINDEX),
         End("bare", NO_NIC_IFINDEX),
     ]
-    assert [row.host_state for row in rows] == ["connecting", "failed", "live"]
+    assert [row.host_state for row in rows] == ["not read yet", "failed", "live"]
     for row in rows:
         assert cells(row)["host"] == row.end.host
         assert {text for key, text in cells(row).items() if key not in ("host", "state")} == {""}

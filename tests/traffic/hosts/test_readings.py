@@ -54,7 +54,7 @@ async def test_a_step_that_lasts_is_said_again_with_its_seconds_and_the_limit(
     assert raised.value.message == "vm1: no complete answer within 0.1 s: reading interfaces"
     assert said[:2] == [
         "waiting for vm1: reading interfaces",
-        "waiting for vm1: reading interfaces, 0 s; 0 of at most 0 s",
+        "waiting for vm1: reading interfaces, 0 s; 0 s in all (limit 0 s)",
     ]
     is_told = asyncio.Event()
 

@@ -304,3 +304,20 @@ async def test_a_key_is_trusted_though_the_file_cannot_be_written(tmp_path: Path
     checker = keys(tmp_path, policy="accept-new")  # a directory
     await checker.judge("host", 22, ONE)
     assert checker.known("host", 22).keys == (ONE,)
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "directory", "new"])
+async def test_the_question_names_a_file_only_if_it_keeps_the_key(
+    tmp_path: Path, place: str
+) -> None:
+    """UserKnownHostsFile /dev/null: "Trust adds the key to /dev/null." was said."""
+    (tmp_path / "directory").mkdir()
+    file, asked = tmp_path / place, list[UnknownKey]()
+
+    async def confirm(unknown: UnknownKey) -> bool:
+        asked.append(unknown)
+        return True
+
+    await keys(file, policy="ask", confirm=confirm).judge("host", 22, ONE)
+    is_kept = ONE in keys(file).known("host", 22).keys
+    assert [bool(one.file) for one in asked] == [is_kept] == [place == "new"]

@@ -42,6 +42,7 @@ from nictop.tui.screens.live.bodies import (
     CpusBody,
     DevicesBody,
     FindingsBody,
+    NicBody,
     QueuesBody,
     knows_machine,
 )
@@ -65,7 +66,9 @@ COMMAND_ACTIONS = frozenset(
 MAX_MEASURABLE_LINKS = 20
 """In the question which one is measured; others are selected on Devices."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
-CHOOSE_INTERFACE = "Choose an interface first, by its line."
+CHOOSE_BY_LINE = "Choose an interface first, by its line."
+CHOOSE_BY_ARROWS = "Choose an interface first (← →)."
+"""On the views of one interface."""
 NOT_CHECKED_TO_OPEN = "not all checks had run yet; no finding was chosen."
 NOT_CHECKED_FOR_COMMAND = "not all checks had run yet; no command was known of what is chosen."
 WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
@@ -329,12 +332,15 @@ class LiveScreen(LiveDrawing):
         snapshot, name = self.host.snapshot, self.nictop.hosts.session.name
         if snapshot is None or snapshot.inventory is None:
             return f"{name}: interfaces were not read yet."
+        is_about_one = isinstance(self.body, NicBody) and bool(snapshot.links)
+        if is_about_one and what in ("choose", "open", "set_up"):
+            return CHOOSE_BY_ARROWS
         if what == "choose":
-            return CHOOSE_INTERFACE
+            return CHOOSE_BY_LINE
         if what == "set_up":
             return self._why_no_set_up(name, snapshot)
         if what == "open" and self.view == DevicesBody.name:
-            return CHOOSE_INTERFACE
+            return CHOOSE_BY_LINE
         was_checked = is_checked(self.nictop.display.diagnosis, snapshot)
         if what == "open":
             return "No finding is chosen." if was_checked else f"{name}: {NOT_CHECKED_TO_OPEN}"
@@ -344,7 +350,7 @@ class LiveScreen(LiveDrawing):
         if not snapshot.links:
             return f"{name} has no network interfaces."
         if self.view == DevicesBody.name:
-            return CHOOSE_INTERFACE
+            return CHOOSE_BY_LINE
         if self.query_one(FindingList).chosen is None:
             return "No finding is chosen; choose an interface in Devices, by its line."
         return "The chosen finding is about no interface; choose one in Devices, by its line."

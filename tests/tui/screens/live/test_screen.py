@@ -770,6 +770,10 @@ async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
         await load(screen)
         await screen.press("end", "2")
         assert any("Press ← → to choose an interface" in row for row in screen.drawn())
+        await screen.press("e")
+        assert [one.message for one in screen.app._notifications] == [
+            "Choose an interface first (← →)."
+        ]
         await screen.press("3")
         assert any("net pkt/s" in row for row in screen.drawn())
 
