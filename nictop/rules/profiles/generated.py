@@ -74,10 +74,11 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     Detected by the flag NM_GENERATED of the profile (without VOLATILE and EXTERNAL, which mark
     devices configured outside NetworkManager), never by its name. Critical: the NIC has no address,
     and an attempt has failed, also while the next one is made. Warning: the NIC works, or DHCP is
-    in progress and no failure was seen, or the NIC is between two activations. Info: the NIC is
-    down or has no carrier, or is a virtual function without an address whose physical function is
-    on this host: it is not assigned to a guest yet, and is reported once per port. Not reported:
-    NICs with one of your profiles active, and NICs that were disconnected manually.
+    in progress and no failure was seen, the NIC is between two activations, or has lost its carrier
+    while it was watched. Info: the NIC is down or never had a carrier meanwhile, or is a virtual
+    function without an address whose physical function is on this host: it is not assigned to a
+    guest yet, and is reported once per port. Not reported: NICs with one of your profiles active,
+    and NICs that were disconnected manually.
 
     Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of
     your own takes precedence (the generated one has autoconnect-priority -999), but is used only
@@ -205,7 +206,7 @@ def _progress(
     and nothing is missing."""
     needs_address = profile.ipv4.method == "auto" and not global_addresses(link, "ipv4")
     if device.state == UNAVAILABLE:
-        return "info", "no carrier" if is_up(link) else "down", ""
+        return _unavailable(host, link)
     if device.state == ACTIVATED:
         if not needs_address:
             return "warning", "", ""
@@ -221,6 +222,16 @@ def _progress(
     if device.state == DEACTIVATING:
         return "warning", "being deactivated", ""
     return "warning", "being activated", ""
+
+
+def _unavailable(host: HostFacts, link: Link) -> tuple[Severity, str, str]:
+    """A port without a cable is no fault; one that has lost it was in use."""
+    if not is_up(link):
+        return "info", "down", ""
+    history = host.history_of(link)
+    if history is not None and history.new_losses:
+        return "warning", "lost its carrier", ""
+    return "info", "no carrier", ""
 
 
 def _activate_own(host: HostFacts, link: Link, generated: Profile, own: Profile) -> Fix:
