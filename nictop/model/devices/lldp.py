@@ -45,7 +45,7 @@ class NoNeighbour:
 
 
 NO_LINK = NoNeighbour("down", "no link")
-IS_VF = NoNeighbour("vf", "VF: as a rule LLDP frames reach the PF only")
+IS_VF = NoNeighbour("vf", "VF: LLDP frames reach the PF only")
 IS_VIRTUAL = NoNeighbour("virtual", "virtual switches do not forward LLDP unless configured")
 NO_SERVICE = NoNeighbour("off", "no service receives LLDP; nictop show --lldp listens")
 

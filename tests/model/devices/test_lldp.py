@@ -127,7 +127,7 @@ def test_neighbours_that_are_not_one_switch() -> None:
     [
         ({}, "off", "no service receives LLDP; nictop show --lldp listens"),
         ({"links": {NIC: {"carrier": False}}}, "down", "no link"),
-        ({"links": {NIC: driver("iavf")}}, "vf", "VF: as a rule LLDP frames reach the PF only"),
+        ({"links": {NIC: driver("iavf")}}, "vf", "VF: LLDP frames reach the PF only"),
         (
             {"links": {NIC: driver("i40e", disable_fw_lldp=False)}},
             "firmware",
