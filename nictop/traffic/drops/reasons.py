@@ -48,7 +48,7 @@ RP_FILTER = Reason(
     ),
     commands=(
         *ROUTE_BACK,
-        *_words("sysctl net.ipv4.conf.all.rp_filter net/ipv4/conf/{nic}/rp_filter"),
+        *_words("sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.{nic}.rp_filter"),
     ),
 )
 RULESETS = _words("nft list ruleset", "iptables-save -c")
@@ -164,7 +164,7 @@ REASONS: Final[dict[str, Reason]] = {
         "forwarded.",
         commands=_words(
             "ip route get {destination} from {source} iif {nic}",
-            "sysctl net/ipv4/conf/{nic}/forwarding net/ipv6/conf/{nic}/forwarding",
+            "sysctl net.ipv4.conf.{nic}.forwarding net.ipv6.conf.{nic}.forwarding",
         ),
     ),
     "IP_OUTNOROUTES": Reason(
@@ -180,7 +180,7 @@ REASONS: Final[dict[str, Reason]] = {
         commands=ROUTE_BACK),
     "IP_LOCALNET": Reason(
         "The source or destination is 127.0.0.0/8, and route_localnet is off.",
-        commands=_words("sysctl net/ipv4/conf/{nic}/route_localnet"),
+        commands=_words("sysctl net.ipv4.conf.{nic}.route_localnet"),
     ),
     "IP_INVALID_DEST": Reason("The destination address is 0.0.0.0."),
     "BLACKHOLE": Reason("The route is of type blackhole.", commands=_words("ip route get "
@@ -205,7 +205,7 @@ REASONS: Final[dict[str, Reason]] = {
     ),
     "IPV6DISABLED": Reason(
         "IPv6 is off on the NIC (disable_ipv6).", "expected", commands=_words("sysctl "
-                                                                              "net/ipv6/conf/{nic}/disable_ipv6")
+                                                                              "net.ipv6.conf.{nic}.disable_ipv6")
     ),
     "MAC_INVALID_SOURCE": Reason("The source MAC address of the frame is invalid.",
         commands=TUNNEL),
