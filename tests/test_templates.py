@@ -97,7 +97,7 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.report.redaction.names.NameAliases.expression": "names are escaped, each by itself",
     "nictop.report.redaction.redaction.Redaction.text": "a function that returns the replacement",
     "nictop.traffic.hosts.counter_records.CounterRecords.add": NUMBERS,
-    "nictop.traffic.drops.result._filled": "the commands of the table REASONS",
+    "nictop.traffic.drops.result._filled_word": "the commands of the table REASONS",
     "nictop.tui.widgets.charts.bar_chart._goodput_line": CELLS,
     "nictop.tui.widgets.cpu.cpu_block._map_label": CELLS,
     "nictop.tui.widgets.cpu.matrix._head": CELLS,

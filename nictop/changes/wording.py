@@ -144,7 +144,7 @@ def _persistence_text(action: PlannedAction) -> str:
         return "ends by itself"
     if words[:1] == ("nmcli",) and "up" in words[2:3]:
         return "activates the profile"
-    return "until reboot"
+    return "not stored: until reboot at the latest"
 
 
 def _undo_lines(action: PlannedAction | LoggedAction, cells: int) -> Iterator[str]:

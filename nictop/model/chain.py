@@ -6,9 +6,10 @@ What the checks find at a step is added by `nictop.rules.chain`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
+from nictop.model.devices.bonds import port_text
 from nictop.model.devices.bridges import bridge_of
 from nictop.model.devices.links import link_at
 from nictop.model.devices.lldp import ReasonKind, switch_port, why_no_neighbour
@@ -32,7 +33,7 @@ from nictop.model.text.words import (
     state_mark,
     state_text,
 )
-from nictop.probe.records import Inventory, Link, Neighbour, PciFunction, Unreadable
+from nictop.probe.records import Address, Inventory, Link, Neighbour, PciFunction, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET
 
 NicStep = Literal[
@@ -60,8 +61,17 @@ PORT_UNKNOWN: dict[ReasonKind, str] = {
 }
 """Why the port of the switch is not known; the section LLDP has the whole reason."""
 CHANGED_SINCE = "read before its interface came or went"
-ANSWERED = ("reachable", "permanent")
-"""States of a neighbour that has answered within the last half minute, or needs no answer."""
+NOT_ASKED = "not asked"
+ANSWERED = ("reachable",)
+"""States of a neighbour that has answered within the last half minute. A permanent entry is made by
+hand or by a program: it says nothing of whether its host is there."""
+UNCONFIRMED_TEXTS = {
+    "permanent": "static entry",
+    "stale": "not asked lately",
+    "delay": "not confirmed yet",
+    "probe": "not confirmed yet",
+}
+"""State of a neighbour of which it is not known whether it is there → words."""
 
 
 SOURCES_OF_STEP: dict[Step, tuple[str, ...]] = {
@@ -74,8 +84,8 @@ SOURCES_OF_STEP: dict[Step, tuple[str, ...]] = {
 """Parts of the inventory without which nothing is known of the step."""
 KNOWN_BY_MASTER: Step = "port"
 """It may be known without these."""
-UNUSABLE_FLAGS = frozenset(("dadfailed", "tentative"))
-"""Of an address."""
+LINK_LOCAL_PREFIXES = ("fe80:", "169.254.")
+"""fe80::/64 and 169.254.0.0/16, as the kernel and RFC 3927 make them."""
 
 
 StepFacts = tuple[StepState, str]
@@ -214,7 +224,7 @@ def _port(link: Link, snapshot: Snapshot) -> StepFacts:
     switched = snapshot.switch_ports.of_link(link)
     if switched is not None:
         return "passed", switch_port_text(switched)
-    master = link_at(link.master, snapshot.links)
+    master = port_master(link, snapshot)
     if master is not None:
         return _port_of(master, link, snapshot)
     switch = switch_port(link, snapshot)
@@ -231,8 +241,25 @@ def _port_of(master: Link, link: Link, snapshot: Snapshot) -> StepFacts:
     if is_on_datapath(link, snapshot.links):
         return "unknown", "bridge of Open vSwitch not known"
     if bridge_of(link, snapshot.links) is not None:
-        return "passed", f"bridge {master.name}"
-    return "passed", f"{master.kind or 'port'} {master.name}"
+        return _port_of_bridge(f"bridge {master.name}", link)
+    text = f"{master.kind or 'port'} {master.name}"
+    state, is_usable = port_text(link, master)
+    return ("passed", text) if is_usable else ("failed", f"{text}, {state}")
+
+
+def _port_of_bridge(text: str, link: Link) -> StepFacts:
+    if link.bridge_port is None or link.bridge_port.state == "forwarding":
+        return "passed", text
+    return "failed", f"{text}, {link.bridge_port.state}"
+
+
+def port_master(link: Link, snapshot: Snapshot) -> Link | None:
+    """What has the link as its port. A VRF only names the table of its routes: it has addresses of
+    its own, and is connected to a switch."""
+    master = link_at(link.master, snapshot.links)
+    if master is None or master.kind == "vrf":
+        return None
+    return master
 
 
 def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
@@ -244,7 +271,8 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
         return "passed", "NetworkManager" if name == units.UNKNOWN else name
     manager = link_manager(link, inventory, configuration)
     if manager.name == "none":
-        state: StepState = "none" if link.addresses else "failed"
+        needs_none = link.addresses or port_master(link, snapshot) is not None
+        state: StepState = "none" if needs_none else "failed"
         return state, "no manager"
     if manager.tone in ("warn", "bad"):
         has_name = name != units.UNKNOWN
@@ -253,13 +281,36 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _address(link: Link, snapshot: Snapshot) -> StepFacts:
+    unusable = ""
     for address in link.addresses:
-        if address.scope == "global" and UNUSABLE_FLAGS.isdisjoint(address.flags):
+        if address.scope != "global":
+            continue
+        why = _why_unusable(address)
+        if not why:
             return "passed", f"{address.address}/{address.prefix_length}"
-    master = snapshot.links.get(link.master or 0)
+        unusable = unusable or f"{address.address} {why}"
+    master = port_master(link, snapshot)
     if master is not None:
         return "none", f"that of {master.name}"
-    return "failed", "link-local only" if link.addresses else "none"
+    if unusable:
+        return "failed", unusable
+    return "failed", _text_without_global(link.addresses)
+
+
+def _why_unusable(address: Address) -> str:
+    """ "": it can be used, also one that is optimistic (RFC 4429)."""
+    if "dadfailed" in address.flags:
+        return "is a duplicate"
+    if "tentative" in address.flags and "optimistic" not in address.flags:
+        return "tentative"
+    return ""
+
+
+def _text_without_global(addresses: Sequence[Address]) -> str:
+    for address in addresses:
+        if not address.address.startswith(LINK_LOCAL_PREFIXES):
+            return f"{address.address} scope {address.scope}"
+    return "link-local only" if addresses else "none"
 
 
 def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
@@ -273,7 +324,7 @@ def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
     first = gateways[0]
     if states.get(first) in UNANSWERED_STATES:
         return "failed", f"{first} silent"
-    return "unknown", f"{first} not asked"
+    return "unknown", f"{first} {UNCONFIRMED_TEXTS.get(states.get(first, ''), NOT_ASKED)}"
 
 
 def _is_cut_off(link: Link) -> bool:
@@ -283,7 +334,8 @@ def _is_cut_off(link: Link) -> bool:
 
 def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
     answered = silent = 0
-    for neighbour in _neighbours(link, snapshot):
+    neighbours = _neighbours(link, snapshot)
+    for neighbour in neighbours:
         answered += neighbour.nud_state in ANSWERED and not _is_cut_off(link)
         silent += neighbour.nud_state in UNANSWERED_STATES
     if answered:
@@ -291,7 +343,15 @@ def _peers(link: Link, snapshot: Snapshot) -> StepFacts:
         return "passed", f"{count_noun(answered, 'peer')} {verb}"
     if silent:
         return "failed", f"{count_noun(silent, 'peer')} silent"
-    return "unknown", "not asked"
+    return "unknown", _unconfirmed_text({neighbour.nud_state for neighbour in neighbours})
+
+
+def _unconfirmed_text(states: Collection[str]) -> str:
+    """Of neighbours of which none has answered lately, and none failed to."""
+    for state in ("probe", "delay", "stale"):
+        if state in states:
+            return UNCONFIRMED_TEXTS[state]
+    return "static entries" if "permanent" in states else NOT_ASKED
 
 
 def _load(link: Link, snapshot: Snapshot) -> StepFacts:

@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
-from nictop.model.chain import STEP_FACTS_OF_LINK, Step, StepFacts, StepFunction, link_steps
+from nictop.model.chain import (
+    STEP_FACTS_OF_LINK,
+    Step,
+    StepFacts,
+    StepFunction,
+    link_steps,
+    port_master,
+)
 from nictop.model.devices.bonds import bond_text, is_aggregate
 from nictop.model.devices.bridges import filters_vlans, vlans_text
 from nictop.model.devices.links import has_global_address, link_at, ports_of
@@ -86,7 +93,8 @@ def _functions(steps: Iterable[Step]) -> Mapping[Step, StepFunction]:
 
 
 def _is_port(link: Link, snapshot: Snapshot) -> bool:
-    return link.master is not None or snapshot.switch_ports.of_link(link) is not None
+    has_master = port_master(link, snapshot) is not None
+    return has_master or snapshot.switch_ports.of_link(link) is not None
 
 
 def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
@@ -178,6 +186,8 @@ def _vlan(link: Link, snapshot: Snapshot) -> StepFacts:
         return "passed", "not filtered"
     if link.bridge_vlans is None:
         return "unknown", "VLANs not read"
+    if not link.bridge_vlans:
+        return ("failed" if has_global_address(link) else "none"), "none"
     return "passed", vlans_text(link.bridge_vlans)
 
 

@@ -49,7 +49,8 @@ UNEQUAL_WEIGHTS = 2.0
 """Entries of the queue with most of them in the RSS table, per entry of that with fewest: above it,
 the table itself is uneven. A table whose length is no multiple of the queues differs by one
 entry."""
-ONE_FLOW = "one flow uses one queue, RSS cannot split it"
+ONE_FLOW = "one flow uses one queue"
+RECEIVED_FLOW = f"{ONE_FLOW}, RSS cannot split it"
 STREAMS = "a test with several streams uses more"
 
 
@@ -134,23 +135,24 @@ def _of_table(host: HostFacts, link: Link) -> QueueAdvice | None:
     if len(counts) < 2 or max(counts.values()) <= UNEQUAL_WEIGHTS * min(counts.values()):
         return None
     ((queue, most),) = counts.most_common(1)
-    fixes = ethtool_fixes(host, link, ["-X", "equal", str(len(counts))])
     share = f"{most} of {sum(counts.values())} entries to queue {queue}"
-    return QueueAdvice(
-        f"the RSS table gives {share}: set equal shares, unless they are intended", fixes[0]
-    )
+    text = f"the RSS table gives {share}: set equal shares, unless they are intended"
+    if counts.keys() != set(range(len(counts))):  # "equal" would take other queues than these
+        return QueueAdvice(text)
+    fixes = ethtool_fixes(host, link, ["-X", "equal", str(len(counts))])
+    return QueueAdvice(text, fixes[0])
 
 
 def _of_balance(link: Link, found: QueueMap) -> QueueAdvice:
     """Nothing is wrong with the settings."""
     queues = sum(row.in_use for row in found.rows)
     level, sentence = balance(found)
-    if queues < 2:
+    if queues == 0:
+        return QueueAdvice("not known, because no queues are reported")
+    if queues == 1:
         return QueueAdvice(f"nothing to change at this load: {_single_queue_text(link)}")
     if level == "uneven":
-        return QueueAdvice(
-            f"nothing to change: {_selection_text(link, found)}; {ONE_FLOW}; {STREAMS}"
-        )
+        return QueueAdvice(f"nothing to change: {_selection_text(link, found)}; {STREAMS}")
     if level:
         return QueueAdvice(
             f"nothing to change: the load is spread over {queues} queues{_cpus_text(found)}"
@@ -181,12 +183,16 @@ def _single_queue_text(link: Link) -> str:
 
 
 def _selection_text(link: Link, found: QueueMap) -> str:
-    """What selects the queue of most packets: XPS for those that are sent, else the RSS table, as
-    far as known."""
+    """What selects the queue of most packets, as far as known: for those that are sent XPS, else a
+    hash of the flow (net/core/dev.c, netdev_pick_tx) or the driver; else the RSS table."""
     sends_most = (found.total.tx_packets or 0.0) > (found.total.rx_packets or 0.0)
     if sends_most and any(row.xps for row in found.rows):
-        return "the CPU that sends selects the queue (XPS)"
+        return f"the CPU that sends selects the queue (XPS); {ONE_FLOW}"
+    if sends_most:
+        return f"most packets are sent, and the kernel or the driver selects the queue; {ONE_FLOW}"
     rss = link.ethtool.rss
     if rss is None or not rss.indirection:
-        return f"the RSS table is not reported by {driver_name(link) or 'the driver'}"
-    return f"the RSS table has {len(set(rss.indirection))} of {receive_queues(link)} queues"
+        unread = f"the RSS table is not reported by {driver_name(link) or 'the driver'}"
+        return f"{unread}; {RECEIVED_FLOW}"
+    queues = f"{len(set(rss.indirection))} of {receive_queues(link)} queues"
+    return f"the RSS table has {queues}; {RECEIVED_FLOW}"

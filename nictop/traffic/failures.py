@@ -1,11 +1,13 @@
 """Kinds of failures of a run: an error text of a generator or the kernel → a kind, a message and
 commands.
 
-Reads nothing. ICMP from a firewall (admin- or host-prohibited) and a neighbour that does not answer
-give the same errno, EHOSTUNREACH (net/ipv4/icmp.c, icmp_err_convert). They are distinguished by
-time: the kernel sends three requests, one second apart, before a neighbour fails
-(net.ipv4.neigh.default.retrans_time_ms). With ICMPv6 the errno is EACCES (net/ipv6/icmp.c,
-tab_unreach), which an ordinary user also gets for a port below 1024.
+Reads nothing. ICMP from a firewall (admin- or host-prohibited), from a router that does not reach
+the host, and a neighbour that does not answer give the same errno, EHOSTUNREACH (net/ipv4/icmp.c,
+icmp_err_convert). They are distinguished by time: the kernel sends three requests, one second
+apart, before a neighbour fails (net.ipv4.neigh.default.retrans_time_ms); a router does, too. With
+ICMPv6 the errno is EACCES (net/ipv6/icmp.c, tab_unreach), which an ordinary user also gets for a
+port below 1024. ENETUNREACH is also what a router's ICMP gives (net or no route). ECONNREFUSED is
+also a rejection by a firewall on the way.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Literal
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import FilterChain, Firewalls
+from nictop.probe.records import FilterChain, Firewalls, Unreadable
 from nictop.rules.fixes.commands import shell_quote
 from nictop.traffic.plan.plan import RunPlan
 
@@ -37,6 +39,8 @@ NFT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9/\\_.]{0,63}", re.ASCII)
 commands."""
 MAX_ERROR_TEXT_IN_MESSAGE = 200
 """Characters."""
+LEGACY = "iptables"
+"""Of `Firewalls.unreadable`: iptables-legacy."""
 EXTRA_OPEN_SECONDS = 120
 """The port is open that much longer than the run: time to start it, also on a slow host."""
 
@@ -133,17 +137,17 @@ def failure(
     if kind == "timeout" and prohibited:
         kind = "prohibited"
     where = f"{plan.server.address} port {plan.port}"
-    server, client = clean(plan.server.host), clean(plan.client.host)
+    client = clean(plan.client.host)
     error = clean(text)[:MAX_ERROR_TEXT_IN_MESSAGE]
     sentences: dict[Kind, str] = {
         "timeout": f"no answer from {where}",
-        "prohibited": f"{where} prohibited (firewall or prohibit route)",
-        "no_neighbour": f"no ARP or neighbour reply for {plan.server.address}; possible: another "
-        "VLAN, or broadcast that is not received",
-        "no_route": f"{client} has no route to {plan.server.address}",
-        "refused": f"connection refused by {server} at {where}",
+        "prohibited": f"{where} rejected by a firewall or a router",
+        "no_neighbour": f"no ARP or neighbour reply for {plan.server.address} or a gateway to it; "
+        "possible: another VLAN, or broadcast that is not received",
+        "no_route": f"{client}, or a router, has no route to {plan.server.address}",
+        "refused": f"connection refused at {where}",
         "busy": f"server busy at {where}: {error}",
-        "address_in_use": f"{where} is in use on {server}",
+        "address_in_use": f"{where} is in use on {clean(plan.server.host)}",
         "cannot_bind": f"cannot bind the address or port: {error}",
         "control_message": f"control connection lost: {error}",
         "interrupted": f"interrupted: {error}",
@@ -152,7 +156,7 @@ def failure(
     by_firewall = kind in ("timeout", "prohibited")
     if kind == "refused" and listens:
         by_firewall = True
-        sentences["refused"] = f"connections to {where} are reset although the server listens"
+        sentences["refused"] = f"connections to {where} are refused although the server listens"
     sentence = sentences.get(kind, error or "ended without an error message")
     if not by_firewall:
         return Failure(kind, sentence)
@@ -193,7 +197,7 @@ def causes_text(
     elif kind == "timeout":  # one on the way back would report to the server that it rejects
         remaining.append("a firewall between the hosts on the way back")
     if kind == "prohibited":
-        remaining.append("a prohibit route of a router")
+        remaining.append("a router that rejects it or does not reach it")
     excluded += examined.excluded
     if examined.arrived:
         arrived = f"{count_noun(examined.arrived, 'packet')} arrived there"
@@ -218,7 +222,16 @@ def _firewall_text(host: str, firewalls: Firewalls | None, hook: str) -> str:
         if chain.hook == hook:
             name = f"{clean(chain.family)} {clean(chain.table)} {clean(chain.name)}"
             return f"the nftables {hook} chain {name} on {host}"
+    if firewalls.unreadable == {LEGACY: firewalls.unreadable.get(LEGACY)}:
+        return _legacy_text(host, firewalls.unreadable[LEGACY])
     return f"a firewall on {host}" if firewalls.unreadable else ""
+
+
+def _legacy_text(host: str, why: Unreadable) -> str:
+    """Whether it has tables is read by root only; their rules are not read."""
+    if why.reason == "failed":
+        return f"iptables-legacy on {host} (rules not read)"
+    return f"a firewall on {host}"
 
 
 def opening_commands(
@@ -238,7 +251,7 @@ def opening_commands(
     if firewalls.ufw:
         return tuple(_ufw(plan))
     chains = [chain for chain in firewalls.chains if chain.hook == "input"]
-    if not chains and firewalls.unreadable:
+    if not chains and firewalls.unreadable.keys() - {LEGACY}:
         return _commands_of_any_firewall(plan, link)
     commands: list[str] = []
     for chain in chains:

@@ -37,7 +37,7 @@ def test_a_plan() -> None:
         "     current      mtu 1500",
         "     new          mtu 9000",
         "     warning      the default route uses ens4",
-        "     persistence  until reboot",
+        "     persistence  not stored: until reboot at the latest",
         "     rollback     ip link set dev ens4 mtu 1500",
     ]
     profile = PlannedAction(

@@ -90,17 +90,55 @@ def test_what_works_does_not_wait_for_what_does_not() -> None:
     ("nud_state", "state", "text"),
     [
         ("reachable", "passed", "192.0.2.1"),
-        ("permanent", "passed", "192.0.2.1"),
+        ("permanent", "unknown", "192.0.2.1 static entry"),
         ("failed", "failed", "192.0.2.1 silent"),
         ("incomplete", "failed", "192.0.2.1 silent"),
-        ("stale", "unknown", "192.0.2.1 not asked"),
+        ("stale", "unknown", "192.0.2.1 not asked lately"),
+        ("probe", "unknown", "192.0.2.1 not confirmed yet"),
     ],
 )
 def test_a_gateway_is_what_its_neighbour_entry_says(nud_state: str, state: str, text: str) -> None:
-    """A stale entry excludes nothing: it was not asked for a while."""
+    """A stale entry excludes nothing: it was not asked for a while. A static one is used whether
+    its host is there or not."""
     nic = replace(NIC, addresses=(ADDRESS,), default_routes=(ROUTE,))
     chain = chain_of(nic, neighbours=(Neighbour(2, "192.0.2.1", nud_state),))
     assert (chain["gateway"].state, chain["gateway"].text) == (state, text)
+
+
+@pytest.mark.parametrize(
+    ("nud_states", "state", "text"),
+    [
+        (("reachable", "permanent", "stale"), "passed", "1 peer answers"),
+        (("permanent", "permanent"), "unknown", "static entries"),
+        (("permanent", "stale"), "unknown", "not asked lately"),
+        ((), "unknown", "not asked"),
+    ],
+)
+def test_a_peer_answers_if_it_has_answered(
+    nud_states: tuple[str, ...], state: str, text: str
+) -> None:
+    entries = tuple(
+        Neighbour(2, f"192.0.2.{number}", nud_state) for number, nud_state in enumerate(nud_states)
+    )
+    chain = chain_of(replace(NIC, addresses=(ADDRESS,)), neighbours=entries)
+    assert (chain["peers"].state, chain["peers"].text) == (state, text)
+
+
+@pytest.mark.parametrize(
+    ("address", "state", "text"),
+    [
+        (replace(ADDRESS, flags=("dadfailed",)), "failed", "192.0.2.9 is a duplicate"),
+        (replace(ADDRESS, flags=("tentative",)), "failed", "192.0.2.9 tentative"),
+        (replace(ADDRESS, flags=("tentative", "optimistic")), "passed", "192.0.2.9/24"),
+        (replace(ADDRESS, scope="link"), "failed", "192.0.2.9 scope link"),
+        (Address("ipv6", "fe80::1", 64, "link", ()), "failed", "link-local only"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_not_called_another_kind(
+    address: Address, state: str, text: str
+) -> None:
+    chain = chain_of(replace(NIC, addresses=(address,)))
+    assert (chain["address"].state, chain["address"].text) == (state, text)
 
 
 @pytest.mark.parametrize("lost", [{"carrier": False}, {"flags": 0, "carrier": None}])

@@ -18,7 +18,8 @@ from tests.support.findings import finding, host_of_case, step_texts
 from tests.support.rule_cases import host_facts
 from tests.tui.widgets.cpu.guest import link_of, loaded_guest
 
-ONE_FLOW = "one flow uses one queue, RSS cannot split it; a test with several streams uses more"
+ONE_FLOW = "one flow uses one queue; a test with several streams uses more"
+RECEIVED_FLOW = ONE_FLOW.replace(";", ", RSS cannot split it;")
 
 
 def with_link(guest: Snapshot, link: Link) -> Snapshot:
@@ -80,7 +81,7 @@ def test_an_uneven_load_with_good_settings_is_one_flow(
 ) -> None:
     link = with_ethtool(link_of(guest), rss=Rss(rss, "toeplitz", None))
     found = advice(with_loads(with_link(guest, link), link, 90_000.0, 10.0, 0.0, 5.0))
-    assert found == QueueAdvice(f"nothing to change: {reason}; {ONE_FLOW}")
+    assert found == QueueAdvice(f"nothing to change: {reason}; {RECEIVED_FLOW}")
 
 
 def test_an_uneven_load_of_one_sender(guest: Snapshot) -> None:
@@ -98,6 +99,11 @@ def test_an_uneven_load_of_one_sender(guest: Snapshot) -> None:
         advice(snapshot).text
         == f"nothing to change: the CPU that sends selects the queue (XPS); {ONE_FLOW}"
     )
+    link = transmit_masks(link_of(guest), *"0000")
+    assert (
+        advice(with_link(snapshot, link)).text == "nothing to change: most packets are sent, and "
+        f"the kernel or the driver selects the queue; {ONE_FLOW}"
+    ), "nor is it about packets that XPS does not assign"
 
 
 def test_little_traffic_is_not_judged(guest: Snapshot) -> None:
@@ -119,6 +125,13 @@ def test_a_table_with_unequal_shares(guest: Snapshot) -> None:
         "intended"
     )
     assert found.fix is not None and step_texts(found.fix.commands) == ["ethtool -X ens256 equal 4"]
+
+
+def test_equal_shares_are_of_the_first_queues(guest: Snapshot) -> None:
+    """ethtool -X … equal 2 takes queues 0 and 1, whichever the table has."""
+    link = with_ethtool(link_of(guest), rss=Rss((2,) * 96 + (3,) * 32, "toeplitz", None))
+    found = advice(with_loads(with_link(guest, link), link, 0.0, 10.0, 90_000.0, 5.0))
+    assert "the RSS table gives 96 of 128 entries to queue 2" in found.text and found.fix is None
 
 
 def transmit_masks(link: Link, *masks: str) -> Link:

@@ -16,12 +16,12 @@ from nictop.model.virtual_chain import (
     STEPS_OF_OWN_VETH,
     step_instead,
 )
-from nictop.probe.records import BridgePort, GuestNic, HostedGuest, Link
+from nictop.probe.records import Address, Bond, BondPort, BridgePort, GuestNic, HostedGuest, Link
 from nictop.report.chain import chain_text
 from nictop.rules import RULES, diagnose
 from nictop.rules.by_device import device_findings, findings_of
 from nictop.rules.chain import ChainStep, has_chain, nic_chain
-from tests.rules.test_chain import ADDRESS, snapshot_of
+from tests.rules.test_chain import ADDRESS, NIC, snapshot_of
 from tests.support.findings import finding
 from tests.support.lines import link
 from tests.support.rule_cases import CASES_DIRECTORY, base, host_facts
@@ -114,6 +114,38 @@ def test_a_bridge_whose_ports_do_not_forward_has_failed() -> None:
     unread = replace(port, bridge_port=None)
     assert steps_of(bridge, unread)["ports"].state == "unknown"
     assert steps_of(bridge)["ports"].state == "none"
+
+
+def test_a_port_that_its_bridge_or_bond_does_not_use_has_not_passed() -> None:
+    """Nor needs it a manager of its own: what it is a port of has the address."""
+    bridge = link(3, "br0", kind="bridge")
+    port = replace(NIC, master=3, bridge_port=BridgePort("blocking"))
+    steps = steps_of(port, bridge)
+    assert (steps["port"].state, steps["port"].text) == ("failed", "bridge br0, blocking")
+    used = steps_of(replace(port, bridge_port=BridgePort("forwarding")), bridge)
+    assert (used["port"].state, used["port"].text) == ("passed", "bridge br0")
+    assert (used["profile"].state, used["address"].text) == ("none", "that of br0")
+    bond = link(3, "bond0", kind="bond", bond=Bond("802.3ad"))
+    unused = BondPort(True, "up", aggregator=2, actor_state=69, partner_state=1)
+    steps = steps_of(replace(NIC, master=3, bond_port=unused), bond)
+    assert (steps["port"].state, steps["port"].text) == ("failed", "bond bond0, agg 2 unused")
+
+
+def test_a_nic_in_a_vrf_has_a_switch_and_addresses_of_its_own() -> None:
+    own = Address("ipv6", "fe80::1", 64, "link", ())
+    steps = steps_of(replace(NIC, master=3, addresses=(own,)), link(3, "blue", kind="vrf"))
+    assert (steps["port"].state, steps["port"].text) == ("unknown", "LLDP not read")
+    assert (steps["address"].state, steps["address"].text) == ("failed", "link-local only")
+    veth = link(2, "eth0", kind="veth", master=3, addresses=(ADDRESS,))
+    assert "address" in steps_of(veth, link(3, "blue", kind="vrf"))
+
+
+def test_a_filtering_bridge_without_a_vlan_of_its_own_passes_nothing_to_its_host() -> None:
+    filtering = {"bridge_vlan_filtering": True}
+    bridge = link(2, "br0", kind="bridge", details=filtering, bridge_vlans=())
+    assert steps_of(bridge)["vlan"].state == "none"
+    used = steps_of(replace(bridge, addresses=(ADDRESS,)))
+    assert (used["vlan"].state, used["vlan"].text) == ("failed", "none")
 
 
 def test_a_vlan_on_a_link_that_is_down_waits_for_it() -> None:

@@ -159,7 +159,7 @@ def started(command: list[str]) -> Iterator[None]:
 async def test_nothing_listens_there(both: Pair) -> None:
     result = await result_of(both, 5314)
     assert result.failure is not None and result.failure.kind == "refused"
-    assert result.failure.sentence.startswith(f"connection refused by {SERVER} port 5314: no ")
+    assert result.failure.sentence.startswith(f"connection refused at {SERVER} port 5314: no ")
     assert result.flows[0].goodput is None
 
 

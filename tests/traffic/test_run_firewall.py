@@ -57,8 +57,8 @@ ADDRESSES = (("198.18.0.1", "198.18.0.2"), ("fd00:0::1", "fd00:0::2"))
 
 
 RULES: dict[str, tuple[Kind, str]] = {
-    "reject with icmpx type admin-prohibited": ("prohibited", "prohibited (firewall"),
-    "reject with tcp reset": ("refused", "are reset although the server listens"),
+    "reject with icmpx type admin-prohibited": ("prohibited", "rejected by a firewall or a router"),
+    "reject with tcp reset": ("refused", "are refused although the server listens"),
     "drop": ("timeout", "no answer from"),
 }
 """Rule of the server's firewall → kind of the failure, part of its sentence."""
@@ -166,7 +166,7 @@ async def test_prohibit_route_without_a_firewall_of_the_server(both: Pair) -> No
         "; excluded: firewall of b (input), firewall of a (output), route of a (by nictopt)"
         in found.sentence
     )
-    assert "possible: a prohibit route of a router" in found.sentence
+    assert "possible: a router that rejects it or does not reach it" in found.sentence
 
 
 OUTPUT = """

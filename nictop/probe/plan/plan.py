@@ -307,8 +307,8 @@ def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:
 
 
 INTERRUPTIONS: dict[str, tuple[str, ...]] = {
-    "channels": ("resets {name}: short traffic interruption",),
-    "rings": ("resets {name}: short traffic interruption",),
+    "channels": ("may reset {name}: short traffic interruption",),
+    "rings": ("may reset {name}: short traffic interruption",),
     "features": ("may reset {name}: short traffic interruption",),
     "mtu": ("may reset {name}: short traffic interruption",),
     "virtual functions": ("may reset {name}: short traffic interruption",),

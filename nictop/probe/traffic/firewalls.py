@@ -1,10 +1,11 @@
 """Firewalls that may drop packets of this host: firewalld, ufw, and the input and output chains of
-nftables.
+nftables. Of iptables-legacy only whether it has tables that may drop.
 
 Reads process names, ``ENABLED`` in /etc/ufw/ufw.conf, and the chains over netlink
 (NFT_MSG_GETCHAIN, linux/netfilter/nf_tables.h), which needs root. Yields `records.Firewalls`. Where
 nf_tables is a module that is not loaded there are no chains, and no request is sent, because it
-would load the module.
+would load the module. /proc/net/ip_tables_names has the tables of iptables-legacy
+(net/netfilter/x_tables.c), not those of iptables-nft.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ NFPROTO_NAMES = {
     nftables.NFPROTO_IPV4: "ip",
     nftables.NFPROTO_IPV6: "ip6",
 }
+LEGACY_NAMES = ("ip_tables_names", "ip6_tables_names")
+DROPPING_TABLES = frozenset(("filter", "mangle", "raw", "security"))
+LEGACY_UNREAD = Unreadable("failed", "rules of iptables-legacy")
 MAX_CHAINS = 64
 """Chains in one record."""
 
@@ -48,6 +52,9 @@ def read_firewalls(
     if isinstance(chains, Unreadable):
         unreadable["chains"] = chains
         chains = ()
+    legacy = _why_legacy_unknown(proc)
+    if legacy is not None:
+        unreadable["iptables"] = legacy
     return Firewalls(firewalld, isinstance(text, str) and parse_ufw(text), chains, unreadable)
 
 
@@ -83,6 +90,18 @@ def _read_chains() -> tuple[FilterChain, ...] | Unreadable:
             return ()
         return unreadable_from_error(error, "nf_tables")
     return parse_chains(replies)
+
+
+def _why_legacy_unknown(proc: str) -> Unreadable | None:
+    """None: iptables-legacy has no table that may drop."""
+    for file in LEGACY_NAMES:
+        names = read_text(f"{proc}/net/{file}")
+        if isinstance(names, Unreadable):
+            if names.reason != "missing":
+                return names
+        elif not DROPPING_TABLES.isdisjoint(names.split()):
+            return LEGACY_UNREAD
+    return None
 
 
 def _find_firewalld(proc: str) -> tuple[int | None, Unreadable | None]:

@@ -25,6 +25,10 @@ DELAY_VERDICTS: tuple[tuple[float, LimitVerdict], ...] = (
 """(share of 1 of the median latency that a delay takes at least, its verdict). Below the lowest
 bound nine tenths of the latency or more are something else."""
 MODE_DRIVERS = ("e1000", "e1000e", "igb", "igc")
+HOST_COALESCED_DRIVERS = ("vmxnet3",)
+"""The hypervisor delays their interrupts, by default, whether ethtool shows that or not (VMware:
+Best Practices for Performance Tuning of Latency-Sensitive Workloads in vSphere VMs, "Virtual
+interrupt coalescing"; vmxnet3_ethtool.c: vmxnet3_get_coalesce, from version 3 of the device on)."""
 MAX_MODE_USECS = 4
 """Drivers that take rx-usecs from 1 to this number for a mode in which they choose the interval
 (e1000e/ethtool.c: e1000_set_coalesce, igb_ethtool.c: igb_set_coalesce)."""
@@ -85,7 +89,7 @@ def receive_delay(coalescing: ReceiveCoalescing) -> float | None:
     Coalescing is off with rx-usecs 0 and rx-frames 1, and an interrupt follows when the first of
     both is reached (include/uapi/linux/ethtool.h: struct ethtool_coalesce)."""
     if not coalescing.offered:
-        return 0.0
+        return None if coalescing.driver in HOST_COALESCED_DRIVERS else 0.0
     parameters = coalescing.parameters
     if parameters is None or _is_adaptive(coalescing, parameters):
         return None
@@ -109,6 +113,8 @@ def _delay_text(coalescing: ReceiveCoalescing) -> str:
     delay = receive_delay(coalescing)
     if delay is not None:
         return f"at most {units.duration(delay)}" if delay else "none"
+    if not coalescing.offered:
+        return "by the hypervisor, not known"
     if coalescing.parameters is None:
         return "not read"
     if _is_adaptive(coalescing, coalescing.parameters):

@@ -569,22 +569,29 @@ def _datagram_loss(result: Result, flow: Flow, lost: int, share: float) -> str:
     out, into = _chosen_nic(result, flow.sender), _chosen_nic(result, flow.receiver)
     if out is None or into is None or on_one_machine(result):
         return ""
-    return _loss_between(flow, out, into, share)
+    return _loss_between(flow, out, into, share, ring_drops)
 
 
-def _loss_between(flow: Flow, out: Carried, into: Carried, share: float) -> str:
-    """Before, between or after the two NICs, by their bytes; "": not known."""
+def _loss_between(
+    flow: Flow, out: Carried, into: Carried, share: float, ring_drops: int | None
+) -> str:
+    """Before, between or after the two NICs, by their bytes; "": not known. A NIC does not count
+    the bytes of what it drops for lack of a descriptor: where `ring_drops` are not counted either,
+    it may have been the one of the receiver."""
     if not out.sent or into.received is None:
         return ""
     sent, received = units.bytes_(out.sent), units.bytes_(into.received)
     counts = f"{out.name} sent {sent}, {into.name} received {received}"
     if 1 - into.received / out.sent >= share / 2:
-        return f", lost between the NICs ({counts})"
+        place = "between the NICs"
+        if ring_drops is None:
+            place = f"before the NIC of {clean(flow.receiver)} counted them"
+        return f", lost {place} ({counts})"
     written = flow.sent.bytes if flow.sent is not None else None
     if written and out.sent < (1 - share / 2) * written:
         return f", dropped on {clean(flow.sender)} before the NIC ({counts})"
-    buffer = "socket buffer: nstat -az UdpRcvbufErrors"
-    return f", dropped on {clean(flow.receiver)} after the NIC ({counts}); {buffer}"
+    counter = "see nstat -az UdpRcvbufErrors"
+    return f", dropped on {clean(flow.receiver)} after the NIC ({counts}); {counter}"
 
 
 def _chosen_nic(result: Result, host: str) -> Carried | None:

@@ -39,7 +39,8 @@ def _words(*lines: str) -> tuple[Words, ...]:
 
 ROUTE_BACK = _words("ip route get {source}")
 RP_FILTER = Reason(
-    "rp_filter: the route back to the source does not use the NIC that received the packet.",
+    "rp_filter: the route back to the source does not use the NIC that received the packet, or "
+    "there is none.",
     rules=(
         "rp_filter_drops_its_subnet",
         "rp_filter_drops_an_asymmetric_path",
@@ -58,7 +59,11 @@ CHECKSUM_RULES = (
     *("frames_arrive_damaged", "offloads_are_off"),
 )
 MALFORMED = "The packet is malformed: {}."
-DUPLICATE = "TCP has this data already: the sender has repeated it."
+DUPLICATE = "TCP has this data already: the sender has repeated it, or it was delivered twice."
+OLD_SEGMENT = (
+    "The TCP segment is older than what TCP has: a keepalive probe, or data that was sent or "
+    "delivered twice."
+)
 CONNECTION_STATE = "The TCP segment does not fit the state of its connection."
 MTU_RULES = (
     *("mtu_differs_in_one_subnet", "vf_mtu_exceeds_the_port", "tunnel_mtu_exceeds_its_underlay"),
@@ -70,16 +75,14 @@ MTU_COMMANDS = _words(
 NEIGHBOUR = _words("ip neigh show {destination}", "nictop check")
 NEIGHBOUR_RULES = ("neighbour_table_overflows", "arp_is_off", "arp_requests_are_not_answered")
 PROGRAMS = _words("ss -anp sport = :{port}")
-CLOSED = "The queue of a socket or device was emptied, because it was closed."
+CLOSED = "A queue was emptied, as when its socket or device is closed."
 TUNNEL = _words("ip -d link show type vxlan", "bridge fdb show dev {nic}")
 ADDRESS_RULES = ("ip_address_is_on_two_hosts", "own_frames_come_back")
 
 REASONS: Final[dict[str, Reason]] = {
     # sockets
     "NO_SOCKET": Reason(
-        "No program listens on the destination port, or the connection is no longer open. The "
-        "sender gets a TCP reset "
-        'or ICMP "port unreachable".',
+        "No program listens on the destination port, or the connection is no longer open.",
         commands=PROGRAMS,
     ),
     "SOCKET_RCVBUFF": Reason(
@@ -95,8 +98,11 @@ REASONS: Final[dict[str, Reason]] = {
         "received.",
         commands=_words("nstat -az TcpExtTCPBacklogDrop", "ss -antmp sport = :{port}"),
     ),
-    "SOCKET_FILTER": Reason("A BPF filter of the socket (SO_ATTACH_FILTER) rejected the "
-                            "packet.", commands=PROGRAMS),
+    "SOCKET_FILTER": Reason(
+        "A BPF filter of the socket (SO_ATTACH_FILTER) or of a control group (cgroup_skb), or a "
+        "security module rejected the packet.",
+        commands=(*PROGRAMS, *_words("bpftool cgroup tree")),
+    ),
     "PROTO_MEM": Reason(
         "The memory limit of the protocol is reached (tcp_mem, udp_mem).",
         commands=_words("sysctl net.ipv4.tcp_mem net.ipv4.udp_mem", "cat /proc/net/sockstat"),
@@ -109,7 +115,8 @@ REASONS: Final[dict[str, Reason]] = {
                             "read.", "expected"),
     # firewalls and filters
     "NETFILTER_DROP": Reason(
-        "A firewall rule (nftables or iptables), or connection tracking, dropped the packet.",
+        "Netfilter dropped the packet: a rule (nftables, iptables, ebtables), connection tracking, "
+        "or IPVS.",
         rules=("connection_table_overflows", "connection_table_is_nearly_full"),
         commands=RULESETS,
     ),
@@ -122,9 +129,8 @@ REASONS: Final[dict[str, Reason]] = {
                                                                                    "avc")
     ),
     "XFRM_POLICY": Reason(
-        "An IPsec policy requires encryption, or other keys.", commands=_words("ip xfrm "
-                                                                               "policy", "ip xfrm "
-                                                                                         "state")
+        "An IPsec policy blocks the packet, or requires encryption or other keys.",
+        commands=_words("ip xfrm policy", "ip xfrm state"),
     ),
     "XDP": Reason("An XDP program dropped the packet.", commands=_words("ip -d link show dev "
                                                                         "{nic}", "bpftool net")),
@@ -154,10 +160,12 @@ REASONS: Final[dict[str, Reason]] = {
         commands=_words("ip route get {destination} from {source} iif {nic}"),
     ),
     "IP_INADDRERRORS": Reason(
-        "The destination is not an address of this host, and this host does not forward "
-        "(ip_forward is 0).",
-        commands=_words("ip route get {destination} from {source} iif {nic}", "sysctl "
-                                                                              "net.ipv4.ip_forward"),
+        "The destination is not an address of this host, and what the NIC receives is not "
+        "forwarded.",
+        commands=_words(
+            "ip route get {destination} from {source} iif {nic}",
+            "sysctl net.ipv4.conf.{nic}.forwarding net.ipv6.conf.{nic}.forwarding",
+        ),
     ),
     "IP_OUTNOROUTES": Reason(
         "This host has no route to the destination.", commands=_words("ip route get {destination}")
@@ -212,7 +220,7 @@ REASONS: Final[dict[str, Reason]] = {
         commands=NEIGHBOUR
     ),
     "NEIGH_CREATEFAIL": Reason(
-        "No entry in the neighbour table could be made: it is full.", rules=NEIGHBOUR_RULES,
+        "No entry in the neighbour table could be made, as when it is full.", rules=NEIGHBOUR_RULES,
         commands=NEIGHBOUR
     ),
     "NEIGH_QUEUEFULL": Reason(
@@ -222,7 +230,9 @@ REASONS: Final[dict[str, Reason]] = {
     "NEIGH_DEAD": Reason("The neighbour entry was deleted while the packet waited.",
         commands=NEIGHBOUR),
     "IPV6_NDISC_NS_OTHERHOST": Reason("A neighbour solicitation for another host.", "expected"),
-    "ARP_PVLAN_DISABLE": Reason("An ARP request for another host of a private VLAN.", "expected"),
+    "ARP_PVLAN_DISABLE": Reason(
+        "An ARP request for a host behind the NIC that received it.", "expected"
+    ),
     # sending
     "QDISC_DROP": Reason(
         "The queueing discipline (qdisc) dropped the packet before it was sent: its queue is "
@@ -335,8 +345,11 @@ REASONS: Final[dict[str, Reason]] = {
     "PKT_TOO_SMALL": Reason(MALFORMED.format("it is shorter than its header says")),
     "HDR_TRUNC": Reason(MALFORMED.format("its header is cut off")),
     "IP_INHDR": Reason(MALFORMED.format("IP header"), commands=_words("nstat -az IpInHdrErrors")),
-    "INVALID_PROTO": Reason(MALFORMED.format("such as an ICMP timestamp request to a broadcast "
-                                             "address")),
+    "INVALID_PROTO": Reason(
+        "A packet that a host must or may ignore, such as an ICMP echo request to a broadcast "
+        "address (icmp_echo_ignore_broadcasts).",
+        "expected",
+    ),
     "IPV6_BAD_EXTHDR": Reason(MALFORMED.format("IPv6 extension header")),
     "IPV6_NDISC_FRAG": Reason(MALFORMED.format("neighbour discovery in fragments")),
     "IPV6_NDISC_HOP_LIMIT": Reason(MALFORMED.format("neighbour discovery with a hop limit other "
@@ -348,11 +361,11 @@ REASONS: Final[dict[str, Reason]] = {
     "TCP_OLD_DATA": Reason(DUPLICATE, "expected"),
     "TCP_OFOMERGE": Reason(DUPLICATE, "expected"),
     "TCP_OFO_DROP": Reason(DUPLICATE, "expected"),
-    "TCP_OLD_SEQUENCE": Reason(DUPLICATE, "expected"),
+    "TCP_OLD_SEQUENCE": Reason(OLD_SEGMENT, "expected"),
     "TCP_OLD_ACK": Reason("A TCP acknowledgement that was overtaken by a newer one.", "expected"),
     "TCP_RFC7323_PAWS_ACK": Reason("A TCP acknowledgement that was overtaken by a newer "
                                    "one.", "expected"),
-    "TCP_RESET": Reason("The connection was reset.", "expected"),
+    "TCP_RESET": Reason("A TCP reset.", "expected"),
     "TCP_CLOSE": Reason("The connection is closed.", "expected"),
     "TCP_ABORT_ON_DATA": Reason("Data was received after the program had closed the "
                                 "connection.", "expected"),
@@ -368,9 +381,8 @@ REASONS: Final[dict[str, Reason]] = {
         commands=_words("sysctl net.ipv4.tcp_rmem", "nstat -az TcpExtOfoPruned"),
     ),
     "TCP_RFC7323_PAWS": Reason(
-        "The TCP timestamp is older than that of earlier segments: several hosts behind one NAT "
-        "address, or a reused "
-        "port.",
+        "The TCP timestamp is older than that of earlier segments; possible: several hosts behind "
+        "one NAT address, a reused port, a segment that came late.",
         commands=_words("nstat -az TcpExtPAWSEstab TcpExtPAWSActive"),
     ),
     "TCP_FLAGS": Reason(CONNECTION_STATE),
@@ -395,7 +407,8 @@ REASONS: Final[dict[str, Reason]] = {
 
 PREFIXES: Final[dict[str, Reason]] = {
     "OVS_": Reason(
-        "A flow of Open vSwitch dropped the packet, or none matched.",
+        "Open vSwitch dropped the packet: by a flow, a meter, connection tracking, or an error or "
+        "limit of its actions.",
         commands=_words("ovs-appctl dpctl/dump-flows", "ovs-appctl coverage/show"),
     ),
     "RX_": Reason("The wireless stack (mac80211) dropped the frame.", "expected"),
@@ -450,7 +463,7 @@ PLACES: Final[dict[str, Reason]] = {
     ),
     **dict.fromkeys(("ip6_mc_input", "ip_mr_input", "ip6_mr_input", "igmp_rcv"), NOT_JOINED),
     "ip_forward": Reason(
-        "A router drops it: TTL 0, larger than the MTU, or IPsec policy.",
+        "Not forwarded: TTL 0, larger than the MTU, IPsec policy, or merged by LRO.",
         commands=(*MTU_COMMANDS, *_words("nstat -az IpInHdrErrors IpForwDatagrams")),
     ),
     "br_handle_frame": Reason(
@@ -466,12 +479,20 @@ PLACES: Final[dict[str, Reason]] = {
     "vmxnet3_tq_tx_complete": Reason(
         "The driver frees packets that it has sent in a way that counts as a drop.", "expected"
     ),
-    "arp_rcv": Reason("An ARP packet for another host.", "expected"),
+    "arp_rcv": Reason("An ARP packet for another host, or ARP is off on the NIC.", "expected"),
     "packet_rcv": Reason("A packet socket (capture) has no room for the packet.", "expected"),
     "tpacket_rcv": Reason("A packet socket (capture) has no room for the packet.", "expected"),
 }  # fmt: skip
 """Function without its module and a suffix of the compiler (``.isra.0``) → what a drop there means,
 if the kernel gives no reason."""
+
+
+ECHO_REPLY = Reason(
+    "An ICMP echo reply without a ping socket: the raw socket of a ping has its own copy.",
+    "expected",
+)
+ECHO_PLACES = ("ping_rcv", "icmp_rcv", "icmpv6_rcv")
+"""Functions that report NO_SOCKET of echo replies only (net/ipv4/ping.c, ping_rcv)."""
 
 
 def reason_of(group: DropGroup) -> Reason:
@@ -480,8 +501,11 @@ def reason_of(group: DropGroup) -> Reason:
         return HARDWARE
     if group.place == "ip6_pkt_discard" and _is_multicast(group):
         return NOT_JOINED
+    place = re.split(r"[ .]", group.place)[0]
     if group.reason in NO_REASON:
-        return PLACES.get(re.split(r"[ .]", group.place)[0], UNSPECIFIED)
+        return PLACES.get(place, UNSPECIFIED)
+    if group.reason == "NO_SOCKET" and place in ECHO_PLACES:
+        return ECHO_REPLY
     if group.reason in REASONS:
         return REASONS[group.reason]
     for prefix, reason in PREFIXES.items():

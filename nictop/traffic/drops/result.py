@@ -148,4 +148,11 @@ def _filled(words: Words, values: dict[str, str]) -> Words | None:
     for name in ("nic", "source", "destination", "port"):
         if f"{{{name}}}" in line and not values.get(name):
             return None
-    return tuple(word.format(**values) for word in words)
+    return tuple(_filled_word(word, values) for word in words)
+
+
+def _filled_word(word: str, values: dict[str, str]) -> str:
+    """A dot of a name would separate the parts of a sysctl: sysctl(8) takes a slash for it."""
+    if word.startswith("net.") and "nic" in values:
+        values = {**values, "nic": values["nic"].replace(".", "/")}
+    return word.format(**values)

@@ -57,10 +57,11 @@ def timeout_failure(
     is_little = payload_bytes < BLACK_HOLE_MAX_BYTES
     if is_little and plan.protocol == "tcp" and _has_sent(log):
         causes = "smaller MTU on the path, or jumbo frames on one side only"
-        no_large = f"connected, but no full-sized packets {where}"
-        return Failure("black_hole", f"{no_large}: probably an MTU black hole ({causes})")
+        no_data = "hardly any data" if payload_bytes else "no data"
+        sentence = f"connected, but {no_data} received {where} within {seconds:.0f} s"
+        return Failure("black_hole", f"{sentence}; possible: MTU black hole ({causes})")
     if payload_bytes:
-        stalled = f"no more data {where}: connectivity lost after {seconds:.0f} s"
+        stalled = f"no more data {where}, {seconds:.0f} s after the start"
         return Failure("stall", stalled + overcome_loss(log))
     for end in log.ends.values():
         if end.first_problem is not None:

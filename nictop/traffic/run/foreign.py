@@ -114,14 +114,16 @@ def foreign_failure(plan: RunPlan, client: RunEnd) -> Failure:
         closed += "password, which nictop does not send, or it was ended"
         return Failure(kind, f"the iperf3 server at {where} {closed}: {said}")
     sentence = {
-        "refused": f"connection refused by {where}: no server listens there (another port? one "
+        "refused": f"connection refused at {where}: no server listens there (another port? one "
         "with -1 serves one client), or a firewall rejects it",
         "busy": f"the {plan.generator} server at {where} serves another client: try again when "
         "that has ended",
         "timeout": f"no answer from {where}: another address or port, a firewall, or no route back",
-        "no_neighbour": f"no ARP or neighbour reply for {clean(plan.server.address)}",
-        "no_route": f"{clean(plan.client.host)} has no route to {clean(plan.server.address)}",
-        "prohibited": f"{where} prohibited (firewall or prohibit route)",
+        "no_neighbour": f"no ARP or neighbour reply for {clean(plan.server.address)} or a gateway "
+        "to it",
+        "no_route": f"{clean(plan.client.host)}, or a router, has no route to "
+        f"{clean(plan.server.address)}",
+        "prohibited": f"{where} rejected by a firewall or a router",
         "control_message": f"the {plan.generator} server at {where} has ended the test: {said}",
         "interrupted": f"the {plan.generator} server at {where} was ended: {said}",
     }.get(kind, f"{plan.generator} on {clean(client.host)}: {said or 'ended without a result'}")

@@ -20,7 +20,7 @@ from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_NOARP
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.probe.records import Link, TrafficPath
+from nictop.probe.records import Address, Link, TrafficPath
 from nictop.rules.fixes.commands import command
 from nictop.traffic.failures import ExaminedCauses, Failure
 from nictop.traffic.generators import Side
@@ -107,7 +107,9 @@ def _examine_neighbour(
     if others or end.path is None:
         return
     state = end.path.neighbour
-    if state in UNCONFIRMED_STATES:
+    if state == "permanent":
+        remaining.append(f"the neighbour of {host} (static: not confirmed)")
+    elif state in UNCONFIRMED_STATES:
         remaining.append(f"the neighbour of {host} ({state}: not confirmed)")
     elif state not in ("", "none", *UNRESOLVED_STATES):
         excluded.append(f"neighbour of {host} ({state})")
@@ -115,10 +117,13 @@ def _examine_neighbour(
 
 def _examine_rp_filter(end: _RunSide, excluded: list[str], remaining: list[str]) -> None:
     host = clean(end.here.host)
-    if end.path is None or end.path.rp_filter is None:
+    path = end.path
+    if path is None or path.rp_filter is None:
         remaining.append(f"rp_filter on {host}")
+    elif path.rp_filter == STRICT and path.ifindex not in (None, end.here.ifindex):
+        remaining.append(f"rp_filter on {host} ({path.rp_filter})")
     else:
-        excluded.append(f"rp_filter of {host} ({end.path.rp_filter})")
+        excluded.append(f"rp_filter of {host} ({path.rp_filter})")
 
 
 def _arrived_at_the_server(log: RunLog) -> int:
@@ -262,8 +267,8 @@ def _blocked_here(log: RunLog, ends: tuple[_RunSide, _RunSide]) -> Iterator[Fail
             yield Failure(
                 "filtered",
                 f"{clean(host)} does not let its own packets to {direction.receiver.address} out "
-                f"(EPERM): an output "
-                "chain of netfilter, or a BPF program of the cgroup",
+                f"(EPERM): an output chain of netfilter, a BPF program of the cgroup, or an IPsec "
+                f"policy",
                 (str(command("nft", "list", "ruleset")),),
                 host,
             )
@@ -398,6 +403,11 @@ def _links_with(log: RunLog, name: str, address: str) -> Iterator[Link]:
     if name not in log.hosts:
         return
     for link in log.hosts[name].snapshot.links.values():
-        scopes = {own.scope for own in link.addresses if own.address == address}
+        scopes = {own.scope for own in link.addresses if _is_in_use(own, address)}
         if scopes - {"link"}:
             yield link
+
+
+def _is_in_use(own: Address, address: str) -> bool:
+    """IPv6 does not use one that another host had before (dadfailed)."""
+    return own.address == address and "dadfailed" not in own.flags

@@ -99,7 +99,7 @@ def accepted(text: str) -> set[str]:
         ("pci:03:00", {"ens256"}),
         ("device:82576", {"ens224"}),
         ("state:stale", {"Ens2"}),
-        ("state:connecting", {""}),
+        ("state:not", {""}),
         ("no carrier", {"Ens2"}),
         ("state:up", ALL - {"Ens2", ""}),
         ("finding:warning", {"ens224"}),

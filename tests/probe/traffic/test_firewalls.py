@@ -95,6 +95,21 @@ def test_daemons_and_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("names", "is_unknown"),
+    [("nat\n", False), ("nat\nfilter\n", True), ("raw\n", True), ("", False)],
+)
+@pytest.mark.parametrize("file", ["ip_tables_names", "ip6_tables_names"])
+def test_tables_of_iptables_legacy_may_drop(
+    tmp_path: Path, file: str, names: str, is_unknown: bool
+) -> None:
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / file).write_text(names)
+    nowhere = str(tmp_path / "nowhere")
+    found = read_firewalls(str(tmp_path), nowhere, nowhere, nowhere)
+    assert ("iptables" in found.unreadable) is is_unknown
+
+
+@pytest.mark.parametrize(
     ("text", "enabled"),
     [
         ("ENABLED=yes", True),

@@ -246,6 +246,10 @@ def test_a_generator_that_takes_a_tenth_of_the_latency_is_not_excluded(
     [
         (ReceiveCoalescing("ens4", {"rx-usecs": 0, "rx-frames": 1}), "none"),
         (ReceiveCoalescing("ens4", None, offered=False), "none"),
+        (
+            ReceiveCoalescing("ens4", None, offered=False, driver="vmxnet3"),
+            "by the hypervisor, not known",
+        ),
         (ReceiveCoalescing("ens4", {"rx-usecs": 3}), "at most 3.00 µs"),
         (ReceiveCoalescing("ens4", {"rx-usecs": 50, "adaptive-rx": 0}), "at most 50.0 µs"),
         (ReceiveCoalescing("ens4", {"rx-usecs": 50, "adaptive-rx": 1}), "adaptive"),

@@ -14,6 +14,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.records import DropFlow, DropGroup, DropReport, Line, TrafficLine
 from nictop.rules import RULES
 from nictop.traffic.drops.reasons import (
+    ECHO_REPLY,
     HARDWARE,
     NOT_JOINED,
     PLACES,
@@ -72,6 +73,10 @@ SNAPSHOT = Snapshot("vm1", "live", "", links={one.ifindex: one for one in NICS})
             ),
             NOT_JOINED,
         ),
+        # a ping with a raw socket, seen in 6.18; where ping_rcv returns the reason, in icmp_rcv
+        (replace(RP_FILTER, reason="NO_SOCKET", place="ping_rcv"), ECHO_REPLY),
+        (replace(RP_FILTER, reason="NO_SOCKET", place="icmp_rcv"), ECHO_REPLY),
+        (replace(RP_FILTER, reason="NO_SOCKET", place="udp_queue_rcv"), REASONS["NO_SOCKET"]),
         (replace(RP_FILTER, reason="OVS_DROP_METER"), PREFIXES["OVS_"]),
         (replace(RP_FILTER, reason="A_NEW_REASON"), UNKNOWN),
         (replace(RP_FILTER, reason="", hardware=True), HARDWARE),
@@ -91,6 +96,14 @@ def test_every_reason_is_complete() -> None:
             assert all("{" not in word.format(**values) for word in words), name
 
 
+def test_what_is_usual_is_no_loss_and_no_fault_of_its_sender() -> None:
+    """A keepalive probe, and a ping of a broadcast address (icmp_echo_ignore_broadcasts is 1)."""
+    for name, word in (("TCP_OLD_SEQUENCE", "keepalive"), ("INVALID_PROTO", "broadcast")):
+        reason = REASONS[name]
+        assert reason.kind == "expected" and word in reason.meaning, name
+        assert "malformed" not in reason.meaning
+
+
 # --------------------------------------------------------------------------------------------- rows
 
 
@@ -108,6 +121,14 @@ def test_a_row_without_a_finding_has_commands() -> None:
         "ip route get 192.0.2.9",
         "sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.ens3.rp_filter",
     ]
+
+
+def test_a_sysctl_of_a_nic_with_a_dot_in_its_name_can_be_read() -> None:
+    """sysctl(8) would take the dot for a separator."""
+    vlan = replace(NICS[1], name="ens3.100")
+    (row,) = drop_rows(REPORT, replace(SNAPSHOT, links={3: vlan}))
+    sysctl = step_texts(row.commands)[-1]
+    assert sysctl == "sysctl net.ipv4.conf.all.rp_filter net.ipv4.conf.ens3/100.rp_filter"
 
 
 def test_commands_with_unknown_values_are_left_out() -> None:

@@ -408,6 +408,28 @@ def test_firewall_commands_for_unknown_and_no_firewalls() -> None:
     assert found.sentence.endswith("; excluded: firewall of b (input)")
 
 
+def test_rules_of_iptables_legacy_are_not_excluded() -> None:
+    """Only the names of its tables are read; for rules that are not known there are no commands."""
+    unread = Firewalls(unreadable={"iptables": Unreadable("failed", "rules of iptables-legacy")})
+    found = failure(PLAN, "Connection timed out", 5.0, firewalls=unread, client_firewalls=unread)
+    for host in ("a", "b"):
+        assert f"iptables-legacy on {host} (rules not read)" in found.sentence
+    assert "excluded" not in found.sentence and found.commands == ()
+
+
+def test_what_an_error_may_come_from_is_not_said_to_come_from_one() -> None:
+    """ECONNREFUSED and ENETUNREACH may be the ICMP of a router, EHOSTUNREACH that of one that does
+    not reach the host (net/ipv4/icmp.c, icmp_err_convert; net/ipv4/tcp_ipv4.c, tcp_v4_err)."""
+    refused = failure(PLAN, "Connection refused", 0.1).sentence
+    assert refused == "connection refused at 192.0.2.2 port 5201"
+    unreachable = failure(PLAN, "Network is unreachable", 0.1).sentence
+    assert unreachable == "a, or a router, has no route to 192.0.2.2"
+    at_once = failure(PLAN, "No route to host", 0.1).sentence
+    assert at_once.startswith("192.0.2.2 port 5201 rejected by a firewall or a router; possible: ")
+    late = failure(PLAN, "No route to host", 3.1).sentence
+    assert late.startswith("no ARP or neighbour reply for 192.0.2.2 or a gateway to it; possible: ")
+
+
 def test_permission_denied_by_bind_and_by_connect() -> None:
     assert (
         kind_of("iperf3: error - unable to connect to server: Permission denied", 0.1)
@@ -424,7 +446,7 @@ def test_refused_connection_to_a_listening_server_is_blamed_on_a_firewall() -> N
     assert not failure(PLAN, text, 0.1).commands
     found = failure(PLAN, text, 0.1, firewalls=Firewalls(chains=(INPUT_CHAIN,)), listens=True)
     assert found.sentence.startswith(
-        "connections to 192.0.2.2 port 5201 are reset although the server listens"
+        "connections to 192.0.2.2 port 5201 are refused although the server listens"
     )
     assert found.commands
     assert (found.kind, found.host) == ("refused", "b")
