@@ -102,6 +102,25 @@ def test_an_address_that_the_other_host_has_as_well_is_not_left() -> None:
         assert not any(fix.title.startswith("Remove") for fix in found.fixes)
 
 
+DOWN = {"flags": 0, "carrier": False, "operstate": "down"}
+
+
+def test_a_link_that_is_down_is_said_to_be_a_duplicate_once_it_is_up() -> None:
+    """Before it is set up, by the fix that does that."""
+    peer = namespace("a", 1, {"lab0": veth(1, "lab0", 2, addresses=[address(ONE)])})
+    both = [address(ONE), address(TWO, "secondary")]
+    other = namespace("b", 2, {"lab0": veth(2, "lab0", 1, addresses=both, **DOWN)})
+    alone = veth(2, "lab0", 1, addresses=[address(TWO)], **DOWN)
+    healthy = namespace("b", 2, {"lab0": alone})
+    title = "198.18.0.1 is on a lab0: a duplicate as soon as lab0 is up"
+    for hosts, wanted in (((peer, other), [title]), ((peer, healthy), [])):
+        findings = {found.rule: found for found in diagnose(hosts).findings if found.host == "b"}
+        found = findings.get("ip_address_is_on_two_hosts")
+        assert [one.title for one in (found,) if one is not None] == wanted
+        (up,) = findings["configured_link_is_down"].fixes
+        assert (up.title, up.note) == ("Bring the link up", "".join(f"{text}." for text in wanted))
+
+
 def test_what_goes_with_an_address() -> None:
     _, other = pair([], [address(ONE), address(TWO, "secondary"), address("198.18.0.3/25")])
     (link,) = other.links

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
@@ -21,8 +22,10 @@ from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import (
     NetworkPlace,
     carries_session,
+    is_outward,
     may_be_one_network,
     outward_addresses,
+    veth_of,
 )
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_of
@@ -31,6 +34,7 @@ from nictop.rules.subjects import (
     UNREAD_OF_ADDRESS,
     address_options,
     address_text,
+    is_up,
     link_finding,
     names_text,
 )
@@ -55,7 +59,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address detection
     of the kernel or NetworkManager rejected the address on this host, and the other host has it.
     Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a virtual
-    address (VRRP) or anycast.
+    address (VRRP) or anycast; or the link of one of them is set down, so that it is a duplicate as
+    soon as that is up.
 
     The same address can be valid in two separate networks. Not reported if the hosts show this:
     VLANs with different IDs, a cloud that assigns the addresses, the NAT network that QEMU and
@@ -82,6 +87,11 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     for places in seen.values():
         if len({place.host.name for place in places}) > 1:
             yield from _on_both(places, hosts)
+    for host in hosts:
+        for place in _addresses_of_links_set_down(host):
+            others = _partners(place, seen.get(place.address.address, ()), hosts)
+            if others:
+                yield _once_it_is_up(place, others, hosts)
 
 
 def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
@@ -102,6 +112,38 @@ def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
                 if is_valid and number not in present:
                     wanted = Address(family, number, int(length), "global", ("permanent",))  # type: ignore[arg-type]
                     yield NetworkPlace(host, link, wanted, configured_only=True)
+
+
+def _addresses_of_links_set_down(host: HostFacts) -> Iterator[NetworkPlace]:
+    """Which they keep; without virtual ones."""
+    for link in host.links:
+        veth = veth_of(host, link)
+        if is_up(link) or not (veth is not None or is_outward(host, link)):
+            continue
+        for address in global_addresses(link):
+            place = NetworkPlace(host, link, address, veth=veth)
+            if not _is_virtual(place):
+                yield place
+
+
+def _once_it_is_up(
+    place: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> Finding:
+    address, link = place.address.address, place.link
+    return link_finding(
+        "info",
+        place.host,
+        link,
+        f"{address} is on {_listed(others)}: a duplicate as soon as {link.name} is up",
+        evidence=(
+            *_evidence(place, others),
+            Evidence("state", "administratively down", "RTM_GETLINK"),
+        ),
+        why="The link keeps the address while it is down. In one network, connections to it would "
+        "reach either host.",
+        fixes=tuple(_changes(place, others[0], hosts)),
+        item=address,
+    )
 
 
 def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iterator[Finding]:
@@ -267,6 +309,13 @@ def _is_static(place: NetworkPlace) -> bool:
 
 
 def _fixes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> tuple[Fix, ...]:
+    fixes = _changes(place, other, hosts)
+    if place.veth is None or other.veth is None:  # else they are known to be in one network
+        fixes += _arp_check(place)
+    return tuple(fixes)
+
+
+def _changes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> list[Fix]:
     another = _another_address(place)
     fixes = [another]
     kept = _other_of_subnet(place, hosts)
@@ -274,9 +323,7 @@ def _fixes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts])
         fixes = [_without_address(place, kept), as_alternative(another)]
     there = as_alternative(_another_address(other))
     fixes.append(replace(there, where="peer", peer=other.host.name))
-    if place.veth is None or other.veth is None:  # else they are known to be in one network
-        fixes += _arp_check(place)
-    return tuple(fixes)
+    return fixes
 
 
 def _other_of_subnet(place: NetworkPlace, hosts: Sequence[HostFacts]) -> NetworkPlace | None:
