@@ -304,9 +304,11 @@ def _evaluated(
 def _kept_outcomes(
     rule: Rule, hosts: Sequence[HostFacts], function: PairRule
 ) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
-    """What a rule says of hosts; what rests on no reading is kept from the second time on. Raises
-    TooLong."""
+    """What a rule says of hosts; what rests on no reading is kept from the second time on. A rule
+    that has found something is not said to wait for rates. Raises TooLong."""
     outcomes = yield from _known_or_new_outcomes(rule, hosts, function)
+    if any(isinstance(outcome, Finding) for outcome in outcomes):
+        return outcomes
     few = [host for host in hosts if _number_of_rates(host) < MIN_SAMPLES]
     if not few or not (yield from _rests_on_rates(rule, hosts, function)):
         return outcomes
