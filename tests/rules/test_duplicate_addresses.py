@@ -8,7 +8,7 @@ import pytest
 
 from nictop.rules import Finding, HostFacts, diagnose
 from nictop.rules.routes.rewriting import secondaries_of
-from tests.rules.test_far_ends import namespace, veth
+from tests.rules.test_far_ends import UP_WITHOUT_CARRIER, namespace, veth
 
 
 def address(text: str, *flags: str, family: str = "ipv4") -> dict[str, Any]:
@@ -107,7 +107,8 @@ DOWN = {"flags": 0, "carrier": False, "operstate": "down"}
 
 def test_a_link_that_is_down_is_said_to_be_a_duplicate_once_it_is_up() -> None:
     """Before it is set up, by the fix that does that."""
-    peer = namespace("a", 1, {"lab0": veth(1, "lab0", 2, addresses=[address(ONE)])})
+    theirs = veth(1, "lab0", 2, addresses=[address(ONE)], **UP_WITHOUT_CARRIER)
+    peer = namespace("a", 1, {"lab0": theirs})
     both = [address(ONE), address(TWO, "secondary")]
     other = namespace("b", 2, {"lab0": veth(2, "lab0", 1, addresses=both, **DOWN)})
     alone = veth(2, "lab0", 1, addresses=[address(TWO)], **DOWN)

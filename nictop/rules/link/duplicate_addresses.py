@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
@@ -87,11 +88,7 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     for places in seen.values():
         if len({place.host.name for place in places}) > 1:
             yield from _on_both(places, hosts)
-    for host in hosts:
-        for place in _addresses_of_links_set_down(host):
-            others = _partners(place, seen.get(place.address.address, ()), hosts)
-            if others:
-                yield _once_it_is_up(place, others, hosts)
+    yield from _once_they_are_up(hosts)
 
 
 def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
@@ -114,11 +111,28 @@ def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
                     yield NetworkPlace(host, link, wanted, configured_only=True)
 
 
-def _addresses_of_links_set_down(host: HostFacts) -> Iterator[NetworkPlace]:
-    """Which they keep; without virtual ones."""
+def _once_they_are_up(hosts: Sequence[HostFacts]) -> Iterator[Finding]:
+    """About links that are set down. One that is up may have no carrier for that reason alone: the
+    other end of its veth is down."""
+    up: dict[str, list[NetworkPlace]] = {}
+    down: list[NetworkPlace] = []
+    for place in chain.from_iterable(map(_outward_places, hosts)):
+        if is_up(place.link):
+            up.setdefault(place.address.address, []).append(place)
+        else:
+            down.append(place)
+    for place in down:
+        others = _partners(place, up.get(place.address.address, ()), hosts)
+        if others:
+            yield _once_it_is_up(place, others, hosts)
+
+
+def _outward_places(host: HostFacts) -> Iterator[NetworkPlace]:
+    """As `outward_addresses`, also of links that are down or have no carrier; without virtual
+    addresses."""
     for link in host.links:
         veth = veth_of(host, link)
-        if is_up(link) or not (veth is not None or is_outward(host, link)):
+        if veth is None and not is_outward(host, link):
             continue
         for address in global_addresses(link):
             place = NetworkPlace(host, link, address, veth=veth)
