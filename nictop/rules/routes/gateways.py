@@ -254,9 +254,8 @@ def _fixes(host: HostFacts, gateway: Gateway) -> tuple[Fix, ...]:
 
 def _ask_again(gateway: Gateway) -> Fix:
     """Whether it answers now, from the address of the link."""
-    program, note = ("arping",), ARPING_NOTE
-    if gateway.family == "ipv6":
-        program, note = ("ping", "-6"), ""
+    program = ("arping",) if gateway.family == "ipv4" else ("ping", "-6")
+    note = ARPING_NOTE if gateway.family == "ipv4" else ""
     ask = command(*program, "-c", "3", "-I", gateway.link.name, gateway.address)
     return Fix("here", "Or ask it again, when the router is on", (ask,), note=note)
 
