@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from nictop.changes.actions import Action, filled_fix
 from nictop.changes.events import GoalCheck
+from nictop.changes.guided.taken_addresses import taken_text
 from nictop.changes.script import lasting_fixes
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.rules import Finding, Fix
+from nictop.probe.records import Link
+from nictop.rules import Finding, Fix, HostFacts
+from nictop.rules.fixes.commands import Command
+from nictop.rules.fixes.profiles import ADDRESS_PLACEHOLDER
 from nictop.rules.wording import where_text
 
 DEFAULT_KEEP_WITHIN = 30.0
@@ -71,9 +75,33 @@ class ChangeJob:
         place = where_text(self.host, self.fix)
         return f"{place[:1].upper()}{place[1:]}: {self.title} (finding of {self.host})"
 
-    def with_values(self, values: Mapping[str, str]) -> ChangeJob:
-        """With the placeholders of its fix filled in: what it is logged and undone as."""
-        return replace(self, fix=filled_fix(self.fix, values))
+    def with_values(self, values: Mapping[str, str], hosts: Sequence[HostFacts] = ()) -> ChangeJob:
+        """With the placeholders of its fix filled in: what it is logged and undone as. `hosts`: all
+        watched ones that were read; who has an address that was filled in is a warning."""
+        warnings = (*self.warnings, *self._taken_addresses(values, hosts))
+        return replace(self, fix=filled_fix(self.fix, values), warnings=warnings)
+
+    def _taken_addresses(
+        self, values: Mapping[str, str], hosts: Sequence[HostFacts]
+    ) -> Iterator[str]:
+        place = self.fix.peer or self.host
+        own = next((host for host in hosts if host.name == place), None)
+        link = None if own is None else self._link_of_address(own)
+        address = values.get(ADDRESS_PLACEHOLDER[1:-1], "").strip()
+        if own is None or link is None or not address:
+            return
+        others = [host for host in hosts if host is not own]
+        taken = taken_text(address, own, link, others)
+        if taken:
+            yield taken
+
+    def _link_of_address(self, host: HostFacts) -> Link | None:
+        """That gets the address; None: not known."""
+        for step in self.fix.commands:
+            words = step.argv if isinstance(step, Command) else ()
+            if ADDRESS_PLACEHOLDER in words and "dev" in words[:-1]:
+                return host.links_by_name.get(words[words.index("dev") + 1])
+        return None if self.fix.peer else host.links_by_name.get(self.subject)
 
     def lasting_job(self, fix: Fix) -> ChangeJob:
         """A job that applies one of `lasting`."""

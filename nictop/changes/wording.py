@@ -60,7 +60,7 @@ OUTCOME_TEXTS: dict[Outcome, str] = {
 OUTSIDE_LABEL = "changed before its end, not by nictop"
 OUTSIDE_RESULTS: dict[Outcome, str] = {
     "kept": "the values are those of the change again",
-    "undone": "the rollback has set the previous values all the same",
+    "undone": "after the rollback the values are the previous ones",
     "failed": "what the rollback has done about that is not known",
 }
 """What became of values that something else has set."""

@@ -17,7 +17,9 @@ from nictop.model.snapshot import is_same_namespace, is_unread_link
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 from nictop.rules.finding import Finding, Fix
+from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, once_per_diagnosis
+from nictop.rules.subjects import is_up
 
 
 class FarEnd(NamedTuple):
@@ -116,20 +118,32 @@ def place_of_other_end(host: HostFacts, link: Link) -> str:
     return "" if owner is None else owner.text
 
 
+BRING_UP_OTHER_END = "Bring up the other end of the veth pair"
+
+
 def with_watched_ends(findings: Iterable[Finding], ends: Mapping[EndKey, FarEnd]) -> list[Finding]:
-    """With the name of the watched host at the other end, where a fix is applied there."""
+    """With the name of the watched host at the other end, where a fix is applied there, and the
+    command that sets that end up, where it is down."""
     found = []
     for finding in findings:
         far = None if finding.ifindex is None else ends.get((finding.host, finding.ifindex))
-        found.append(finding if far is None else _applied_on(finding, far.host.name))
+        found.append(finding if far is None else _applied_at(finding, far))
     return found
 
 
-def _applied_on(finding: Finding, name: str) -> Finding:
+def _applied_at(finding: Finding, far: FarEnd) -> Finding:
     if all(fix.where != "other end" for fix in finding.fixes):
         return finding
     fixes = []
     for fix in finding.fixes:
-        is_there = fix.where == "other end"
-        fixes.append(replace(fix, where="peer", peer=name) if is_there else fix)
+        fixes.append(_fix_at(fix, far) if fix.where == "other end" else fix)
     return replace(finding, fixes=tuple(fixes))
+
+
+def _fix_at(fix: Fix, far: FarEnd) -> Fix:
+    there = replace(fix, where="peer", peer=far.host.name)
+    if fix.title != BRING_UP_OTHER_END or is_up(far.link):
+        return there
+    up, down = (command("ip", "link", "set", "dev", far.link.name, word) for word in ("up", "down"))
+    title = f"Bring up {far.link.name}, the other end of the veth pair"
+    return replace(there, title=title, commands=(up,), persistent=False, undo=(down,))

@@ -23,8 +23,17 @@ from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.cpu_limit import TooLong, limited
 from nictop.rules.far_ends import far_ends, with_watched_ends
-from nictop.rules.finding import SEVERITIES, Cause, Finding, FindingIdentity, Severity, Skipped
+from nictop.rules.finding import (
+    SEVERITIES,
+    Cause,
+    Finding,
+    FindingIdentity,
+    Fix,
+    Severity,
+    Skipped,
+)
 from nictop.rules.fixes.added_lines import without_added_lines
+from nictop.rules.fixes.commands import Command
 from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
@@ -295,9 +304,11 @@ def _evaluated(
 def _kept_outcomes(
     rule: Rule, hosts: Sequence[HostFacts], function: PairRule
 ) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
-    """What a rule says of hosts; what rests on no reading is kept from the second time on. Raises
-    TooLong."""
+    """What a rule says of hosts; what rests on no reading is kept from the second time on. A rule
+    that has found something is not said to wait for rates. Raises TooLong."""
     outcomes = yield from _known_or_new_outcomes(rule, hosts, function)
+    if any(isinstance(outcome, Finding) for outcome in outcomes):
+        return outcomes
     few = [host for host in hosts if _number_of_rates(host) < MIN_SAMPLES]
     if not few or not (yield from _rests_on_rates(rule, hosts, function)):
         return outcomes
@@ -493,6 +504,7 @@ def diagnosis_steps(
                     yield
             yield
     remaining = with_watched_ends(_without_consequences(findings), far_ends(ordered))
+    remaining = _with_duplicates(remaining)
     remaining = yield from _with_marks(remaining, ordered)
     places = {rule.name: place for place, rule in enumerate(chosen)}
 
@@ -504,6 +516,30 @@ def diagnosis_steps(
     names = tuple(host.name for host in known)
     forget_indexes()
     return Diagnosis(tuple(dict.fromkeys(remaining)), tuple(dict.fromkeys(skipped)), names)
+
+
+DUPLICATES = "ip_address_is_on_two_hosts"
+
+
+def _with_duplicates(findings: Sequence[Finding]) -> list[Finding]:
+    """What sets a link up says which of its addresses another watched host has."""
+    duplicates: dict[tuple[str, int | None], list[str]] = {}
+    for one in findings:
+        if one.rule == DUPLICATES:
+            duplicates.setdefault((one.host, one.ifindex), []).append(f"{one.title}.")
+    found = []
+    for one in findings:
+        titles = duplicates.get((one.host, one.ifindex), ())
+        fixes = [_with_note_of_up(fix, one.subject, titles) for fix in one.fixes]
+        found.append(replace(one, fixes=tuple(fixes)) if titles else one)
+    return found
+
+
+def _with_note_of_up(fix: Fix, name: str, titles: Sequence[str]) -> Fix:
+    """If it sets the link of that name up."""
+    if fix.where != "here" or Command(("ip", "link", "set", "dev", name, "up")) not in fix.commands:
+        return fix
+    return replace(fix, note=" ".join((*titles, fix.note)).rstrip())
 
 
 def hosts_by_name(hosts: Iterable[HostFacts]) -> tuple[HostFacts, ...]:

@@ -84,6 +84,9 @@ def ring_with_room(link: Link, direction: str) -> tuple[int, int] | None:
     return now, most
 
 
+ARPING_NOTE = "It needs arping (package iputils-arping or iputils)."
+
+
 def address_text(address: Address) -> str:
     """``192.0.2.10/24``"""
     return f"{address.address}/{address.prefix_length}"

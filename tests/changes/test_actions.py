@@ -22,12 +22,15 @@ from nictop.changes.actions import (
 )
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
+from nictop.probe.plan.current_state import Roots
 from nictop.probe.plan.grammar.actions import parse_action
 from nictop.probe.plan.grammar.operation import refuse_repetitions
+from nictop.probe.plan.undo import read_undo
 from nictop.rules import Finding, Fix, diagnose
 from nictop.rules.fixes.commands import Step, command, echo, joined, stored_line
 from tests.support.findings import commands, finding, step_texts
 from tests.support.hostile import WORDS as HOSTILE
+from tests.support.lines import link
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
 ADD = (
@@ -91,6 +94,45 @@ def test_every_fix_of_every_case_is_actions_or_says_why_not() -> None:
     } <= done
     assert {"second_default_route", "iommu_is_off", "transmit_queue_timed_out"} <= by_hand
     assert len(done) >= 40
+
+
+READ_FOR_AN_UNDO: dict[str, object] = {
+    "read_ifindex": 1,
+    "read_link": link(1, "ens4"),
+    "read_addresses": (),
+    "read_routes": (),
+    "read_address_options": ("metric", "7"),
+    "read_vlans": {},
+    "read_text": "8",
+}
+"""Function of `nictop.probe.plan.undo` that reads the host → what it returns."""
+NO_VFS = {"sriov_numvfs": "0"}
+"""Before VFs are made: another number than 0 is not changed."""
+
+
+def test_every_fix_that_can_be_applied_has_an_undo_that_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The plan parses its undo. Without those of NetworkManager, which restores itself."""
+    for name, value in READ_FOR_AN_UNDO.items():
+        monkeypatch.setattr(f"nictop.probe.plan.undo.{name}", lambda *_, value=value: value)
+    undone = set()
+    for file, found in findings_of_cases():
+        for fix in found.fixes:
+            meant = actions_of(fix)
+            if isinstance(meant, ManualOnly):
+                continue
+            filled = fill(meant, {name: BLANKS[name].example for name in meant.blanks})
+            for operation in map(parse_action, filled.actions):
+                if operation.uses_networkmanager:
+                    continue
+                before = dict(operation.settings)
+                if operation.kind == "virtual functions":
+                    before = NO_VFS
+                for words in read_undo(operation, before, (), Roots()):
+                    assert parse_action(words, undoing=True), (file, fix)
+                undone.add((operation.kind, len(operation.words)))
+    assert {("address add", 6), ("address add", 7), ("address del", 6), ("up", 6)} <= undone
 
 
 # --------------------------------------------------------------------------------------- one by one

@@ -9,9 +9,12 @@ import pytest
 
 from nictop.changes.guided.set_up import give_address
 from nictop.changes.guided.taken_addresses import example_text, users_of
-from nictop.rules import HostFacts
+from nictop.changes.job import ChangeJob
+from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.address_files import AddressRequest
+from nictop.rules.fixes.commands import command
 from nictop.tui.widgets.changes.guided_fields import NicRef, fields_of
+from tests.support.findings import finding
 from tests.support.rule_cases import host_facts
 
 
@@ -61,6 +64,7 @@ NEIGHBOUR = {
         ]
     }
 }
+TAKEN = "198.18.0.3/24"
 LEASE = {
     "leases": [{"address": "198.18.0.9", "mac": "02:00:00:00:00:09", "source": "libvirt virbr0"}]
 }
@@ -162,3 +166,16 @@ def test_who_types_it_is_warned() -> None:
     job = give_address(own, own.links[0], AddressRequest("198.18.0.1/24"), (other,))
     assert job.warnings == ("198.18.0.1 is in use: a lab0",)
     assert give_address(own, own.links[0], AddressRequest("198.18.0.2/24"), (other,)).warnings == ()
+
+
+def test_who_types_it_into_a_fix_is_warned() -> None:
+    """Also where the fix is for the other host: there its own address is not that of another."""
+    hosts = [host("a", 1, "198.18.0.1/24"), host("b", 2, "198.18.0.1/24"), host("c", 3, TAKEN)]
+    add = (command("ip", "address", "add", "<ADDRESS/PREFIX>", "dev", "lab0"),)
+    fixes = Fix("here", "Change it", add), Fix("peer", "Or there", add, peer="b")
+    found = finding(host="a", subject="lab0", fixes=fixes)
+    for fix, own in zip(fixes, "ab", strict=True):
+        job = ChangeJob.of_finding(found, fix)
+        typed = job.with_values({"ADDRESS/PREFIX": f" {TAKEN}"}, hosts)
+        assert typed.warnings == ("198.18.0.3 is in use: c lab0",), own
+        assert job.with_values({"ADDRESS/PREFIX": "198.18.0.4/24"}, hosts).warnings == ()

@@ -8,7 +8,7 @@ import pytest
 
 from nictop.rules import Finding, HostFacts, diagnose
 from nictop.rules.routes.rewriting import secondaries_of
-from tests.rules.test_far_ends import namespace, veth
+from tests.rules.test_far_ends import UP_WITHOUT_CARRIER, namespace, veth
 
 
 def address(text: str, *flags: str, family: str = "ipv4") -> dict[str, Any]:
@@ -47,7 +47,8 @@ def test_it_is_critical_where_nothing_else_is_between_them(
 ) -> None:
     found = duplicate(pair([*map(address, mine)], [*map(address, theirs)]))
     assert found.severity == severity
-    assert found.why.startswith("IPv4 does not work between") == (severity == "critical")
+    cut = "IPv4 does not work between b and a by global addresses"
+    assert found.why.startswith(cut) == (severity == "critical"), "link-local ones still do"
 
 
 def test_another_family_is_not_counted() -> None:
@@ -61,7 +62,8 @@ def test_secondary_addresses_that_go_with_it_are_set_again() -> None:
     hosts = pair([address(ONE)], [address(ONE), address(TWO, "secondary")])
     found = duplicate(hosts)
     assert found.host == "b"
-    fix = found.fixes[0]
+    fix = found.fixes[1]
+    assert fix.title == "Or change the address of lab0"
     assert [str(step) for step in fix.commands] == [
         "ip address del 198.18.0.1/24 dev lab0",
         "ip address replace 198.18.0.2/24 dev lab0",
@@ -74,6 +76,50 @@ def test_secondary_addresses_that_go_with_it_are_set_again() -> None:
         "ip address replace 198.18.0.2/24 dev lab0",
     ]
     assert "198.18.0.2/24 is set again" in fix.note
+
+
+def test_of_two_addresses_of_the_subnet_the_duplicate_one_is_removed() -> None:
+    """No new one is needed, and nobody is to be asked who has it: the veths are joined."""
+    found = duplicate(pair([address(ONE), address(TWO, "secondary")], [address(ONE)]))
+    assert found.host == "a", "whose address is the easiest to change"
+    first = found.fixes[0]
+    assert first.title == f"Remove {ONE} from lab0, which has {TWO} as well"
+    assert [str(step) for step in first.commands] == [
+        "ip address del 198.18.0.1/24 dev lab0",
+        "ip address replace 198.18.0.2/24 dev lab0",
+    ]
+    assert [str(step) for step in first.undo] == [
+        "ip address del 198.18.0.2/24 dev lab0",
+        "ip address add 198.18.0.1/24 dev lab0",
+        "ip address replace 198.18.0.2/24 dev lab0",
+    ]
+    assert not any("arping" in str(step) for fix in found.fixes for step in fix.commands)
+
+
+def test_an_address_that_the_other_host_has_as_well_is_not_left() -> None:
+    both = [address(ONE), address(TWO, "secondary")]
+    for found in diagnose(pair(both, both)).findings:
+        assert not any(fix.title.startswith("Remove") for fix in found.fixes)
+
+
+DOWN = {"flags": 0, "carrier": False, "operstate": "down"}
+
+
+def test_a_link_that_is_down_is_said_to_be_a_duplicate_once_it_is_up() -> None:
+    """Before it is set up, by the fix that does that."""
+    theirs = veth(1, "lab0", 2, addresses=[address(ONE)], **UP_WITHOUT_CARRIER)
+    peer = namespace("a", 1, {"lab0": theirs})
+    both = [address(ONE), address(TWO, "secondary")]
+    other = namespace("b", 2, {"lab0": veth(2, "lab0", 1, addresses=both, **DOWN)})
+    alone = veth(2, "lab0", 1, addresses=[address(TWO)], **DOWN)
+    healthy = namespace("b", 2, {"lab0": alone})
+    title = "198.18.0.1 is on a lab0: a duplicate as soon as lab0 is up"
+    for hosts, wanted in (((peer, other), [title]), ((peer, healthy), [])):
+        findings = {found.rule: found for found in diagnose(hosts).findings if found.host == "b"}
+        found = findings.get("ip_address_is_on_two_hosts")
+        assert [one.title for one in (found,) if one is not None] == wanted
+        (up,) = findings["configured_link_is_down"].fixes
+        assert (up.title, up.note) == ("Bring the link up", "".join(f"{text}." for text in wanted))
 
 
 def test_what_goes_with_an_address() -> None:

@@ -108,3 +108,23 @@ def test_the_port_of_a_watched_bridge_is_named_in_a_path_finding() -> None:
         (fix,) = (fix for fix in found.fixes if "the other end of the veth" in fix.title)
         places.append(where_text(found.host, fix))
     assert places == ["in the network namespace at its other end", "on switch"]
+
+
+@pytest.mark.parametrize("is_down", [True, False])
+def test_the_other_end_that_is_down_is_set_up_by_a_command(is_down: bool) -> None:
+    """On the watched host that has it, as a port of a bridge."""
+    flags = {"flags": 0, "carrier": False, "operstate": "down"} if is_down else UP_WITHOUT_CARRIER
+    one = namespace("b", 1, {"lab0": veth(1, "pb", 2, addresses=[ADDRESS], **UP_WITHOUT_CARRIER)})
+    other = namespace("switch", 2, {"pb": veth(2, "lab0", 1, **flags)})
+    (found,) = [
+        finding
+        for finding in diagnose([one, other]).findings
+        if finding.rule == "configured_link_is_down" and finding.host == "b"
+    ]
+    (fix,) = found.fixes
+    assert (fix.where, fix.peer) == ("peer", "switch")
+    name = "pb, the other end of the veth pair" if is_down else "the other end of the veth pair"
+    assert fix.title == f"Bring up {name}"
+    steps = [[str(step) for step in steps] for steps in (fix.commands, fix.undo)]
+    wanted = [[f"ip link set dev pb {word}"] for word in ("up", "down")]
+    assert steps == (wanted if is_down else [[], []])

@@ -48,6 +48,8 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
     diagnosis = diagnose(hosts)
     failed = [one for one in diagnosis.skipped if one.reason.startswith("check failed")]
     assert failed == []
+    identities = [one.identity for one in diagnosis.findings]
+    assert len(set(identities)) == len(identities), "each finding once"
     found = {(one.rule, one.subject): one for one in diagnosis.findings}
     expected = {(one["rule"], one["subject"]): one for one in case["findings"]}
     assert set(found) == set(expected), [

@@ -227,3 +227,16 @@ def test_a_rule_that_rests_on_rates_waits_for_three_of_them(samples: int) -> Non
     text, _ = all_clear(Diagnosis((), diagnosis.skipped, diagnosis.hosts))
     assert text.startswith("· No problems found so far") == is_waiting
     assert ("waiting" in text and "rates" in text) == is_waiting
+
+
+def test_a_rule_that_has_found_something_is_not_said_to_wait() -> None:
+    """Some of its findings may rest on rates, this one does not."""
+    path = CASES_DIRECTORY / "link/veth_ends_have_different_mtus.json"
+    waiting = 0
+    for case in json.loads(path.read_text())["fires"]:
+        diagnosis = diagnose([host_facts({**host, "counters": {}}) for host in case["hosts"]])
+        found = {finding.rule for finding in diagnosis.findings}
+        skipped = {one.rule for one in diagnosis.skipped if one.reason == TOO_FEW_READINGS}
+        assert found.isdisjoint(skipped), case["case"]
+        waiting += bool(skipped)
+    assert waiting

@@ -14,7 +14,7 @@ from functools import partial
 from nictop.changes.events import GoalCheck
 from nictop.changes.guided.address import address_fix, check_address
 from nictop.changes.guided.mtu import check_mtu, mtu_change, mtu_of_all, mtu_warnings
-from nictop.changes.guided.taken_addresses import MAX_NAMED, joined_addresses, users_of
+from nictop.changes.guided.taken_addresses import MAX_NAMED, joined_addresses, taken_text
 from nictop.changes.job import ChangeJob
 from nictop.errors import NictopError
 from nictop.model.parts import is_answer_late
@@ -87,10 +87,9 @@ def _taken_address(
 ) -> Iterator[str]:
     if request.address is None:
         return
-    users = users_of(request.address, host, link, others)
-    if users:
-        address = request.address.partition("/")[0]
-        yield f"{address} is in use: {names_text(users, MAX_NAMED)}"
+    taken = taken_text(request.address, host, link, others)
+    if taken:
+        yield taken
 
 
 def _other_prefix_lengths(

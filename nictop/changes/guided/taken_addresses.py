@@ -24,10 +24,12 @@ from nictop.rules.profiles.outward import (
     outward_addresses,
     veth_of,
 )
+from nictop.rules.subjects import names_text
 
 EXAMPLE = "192.0.2.10/24"
 """RFC 5737: it should be nobody's."""
 MAX_NAMED = 2
+"""Users of an address, or addresses in use, in one sentence."""
 MAX_TRIED = 254
 """Addresses of a subnet of which one may be unused."""
 LINK_LOCAL = "fe80:"
@@ -46,6 +48,14 @@ def users_of(
         if found:
             return tuple(dict.fromkeys(found))
     return ()
+
+
+def taken_text(address: str, host: HostFacts, link: Link, others: Sequence[HostFacts] = ()) -> str:
+    """``198.18.0.1 is in use: netns:a lab0``; "": nobody is known to have it but the NIC."""
+    users = users_of(address, host, link, others)
+    if not users:
+        return ""
+    return f"{clean(address.partition('/')[0])} is in use: {names_text(users, MAX_NAMED)}"
 
 
 def example_text(host: HostFacts, link: Link, others: Sequence[HostFacts] = ()) -> str:

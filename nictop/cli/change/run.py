@@ -69,12 +69,13 @@ async def _run_fix(
             session, lambda: one_finding(session, others, options.rule, options.subject)
         )
         chosen = choose(finding, options.number, dict(options.fill), by_hand=options.script)
+        job = ChangeJob.of_finding(chosen.finding, chosen.fix)
+        job = job.with_values(chosen.values, [read.facts for read in (session, *others)])
         if options.script:
             if chosen.actions is not None:
                 require_values(chosen.actions)
-            return output.write(_fix_script(chosen))
+            return output.write(_fix_script(chosen, job.warnings))
         assert chosen.actions is not None
-        job = ChangeJob.of_finding(chosen.finding, chosen.fix).with_values(chosen.values)
         if options.dry_run and chosen.actions.blanks:
             output.write_text(_unfilled_plan(job, chosen.actions), options)
         require_values(chosen.actions)
@@ -109,12 +110,12 @@ class SelectedFix:
     """Name of a placeholder, without brackets → text."""
 
 
-def _fix_script(chosen: SelectedFix) -> str:
+def _fix_script(chosen: SelectedFix, warnings: Sequence[str]) -> str:
     finding, fix = chosen.finding, filled_fix(chosen.fix, chosen.values)
     about = f"{headline(finding, several_hosts=False)} ({finding.rule})"
     commands = None if chosen.actions is None else chosen.actions.commands
     lasting = lasting_fixes(finding, chosen.fix)
-    return script(finding.host, about, fix, commands=commands, lasting=lasting)
+    return script(finding.host, about, fix, commands=commands, lasting=lasting, warnings=warnings)
 
 
 def choose(

@@ -118,7 +118,8 @@ def up_undo(previous: Previous) -> UndoActions:
 
 
 def added_address_undo(previous: Previous) -> UndoActions:
-    return (("ip", "address", "del", *previous.operation.words[3:]),)
+    """Without the options of the address, which do not belong to its removal."""
+    return (("ip", "address", "del", *previous.operation.words[3:6]),)
 
 
 def removed_address_undo(previous: Previous) -> UndoActions:

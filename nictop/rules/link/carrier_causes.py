@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link
-from nictop.rules.far_ends import other_end_fix
+from nictop.rules.far_ends import BRING_UP_OTHER_END, other_end_fix
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.hypervisors import hypervisor_places
@@ -123,7 +123,7 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     if kind == "virtual NIC":
         return _connect_fixes(host, link)
     if kind == "veth":
-        return (other_end_fix(host, link, "Bring up the other end of the veth pair"),)
+        return (other_end_fix(host, link, BRING_UP_OTHER_END),)
     return (_port_fix(host, link),) if kind == "virtual function" else (_cloud_fix(),)
 
 

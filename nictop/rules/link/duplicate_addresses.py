@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
@@ -22,15 +23,19 @@ from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import (
     NetworkPlace,
     carries_session,
+    is_outward,
     may_be_one_network,
     outward_addresses,
+    veth_of,
 )
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_of
 from nictop.rules.subjects import (
+    ARPING_NOTE,
     UNREAD_OF_ADDRESS,
     address_options,
     address_text,
+    is_up,
     link_finding,
     names_text,
 )
@@ -55,7 +60,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address detection
     of the kernel or NetworkManager rejected the address on this host, and the other host has it.
     Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a virtual
-    address (VRRP) or anycast.
+    address (VRRP) or anycast; or the link of one of them is set down, so that it is a duplicate as
+    soon as that is up.
 
     The same address can be valid in two separate networks. Not reported if the hosts show this:
     VLANs with different IDs, a cloud that assigns the addresses, the NAT network that QEMU and
@@ -78,10 +84,11 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     for place in rejected:
         others = _partners(place, seen.get(place.address.address, ()), hosts)
         if others:
-            yield _rejected(place, others)
+            yield _rejected(place, others, hosts)
     for places in seen.values():
         if len({place.host.name for place in places}) > 1:
             yield from _on_both(places, hosts)
+    yield from _once_they_are_up(hosts)
 
 
 def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
@@ -104,13 +111,62 @@ def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
                     yield NetworkPlace(host, link, wanted, configured_only=True)
 
 
+def _once_they_are_up(hosts: Sequence[HostFacts]) -> Iterator[Finding]:
+    """About links that are set down. One that is up may have no carrier for that reason alone: the
+    other end of its veth is down."""
+    up: dict[str, list[NetworkPlace]] = {}
+    down: list[NetworkPlace] = []
+    for place in chain.from_iterable(map(_outward_places, hosts)):
+        if is_up(place.link):
+            up.setdefault(place.address.address, []).append(place)
+        else:
+            down.append(place)
+    for place in down:
+        others = _partners(place, up.get(place.address.address, ()), hosts)
+        if others:
+            yield _once_it_is_up(place, others, hosts)
+
+
+def _outward_places(host: HostFacts) -> Iterator[NetworkPlace]:
+    """As `outward_addresses`, also of links that are down or have no carrier; without virtual
+    addresses."""
+    for link in host.links:
+        veth = veth_of(host, link)
+        if veth is None and not is_outward(host, link):
+            continue
+        for address in global_addresses(link):
+            place = NetworkPlace(host, link, address, veth=veth)
+            if not _is_virtual(place):
+                yield place
+
+
+def _once_it_is_up(
+    place: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> Finding:
+    address, link = place.address.address, place.link
+    return link_finding(
+        "info",
+        place.host,
+        link,
+        f"{address} is on {_listed(others)}: a duplicate as soon as {link.name} is up",
+        evidence=(
+            *_evidence(place, others),
+            Evidence("state", "administratively down", "RTM_GETLINK"),
+        ),
+        why="The link keeps the address while it is down. In one network, connections to it would "
+        "reach either host.",
+        fixes=tuple(_changes(place, others[0], hosts)),
+        item=address,
+    )
+
+
 def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iterator[Finding]:
     """At most one finding, about the link whose address is the easiest to change."""
     partners = {number: _partners(place, places, hosts) for number, place in enumerate(places)}
     numbers = [number for number, found in partners.items() if found]
     if not numbers:
         return
-    chosen = max(numbers, key=lambda number: (*_ease_of_change(places[number]), number))
+    chosen = max(numbers, key=lambda number: (*_ease_of_change(places[number], hosts), number))
     place, others = places[chosen], partners[chosen]
     severity: Severity = "warning"
     why = (
@@ -122,11 +178,11 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         severity = "critical"
         why = (
             f"{FAMILY_NAMES[place.address.family]} does not work between {place.host.name} and "
-            f"{cut.host.name}: both are in one network, each takes packets of this address for its "
-            "own, and there is no other pair of addresses of one subnet between them. "
-            "Connections of others to it reach either host."
+            f"{cut.host.name} by global addresses: both are in one network, each takes packets of "
+            "this address for its own, and there is no other pair of global addresses of one "
+            "subnet between them. Connections of others to it reach either host."
         )
-    fixes = _fixes(place, others[0])
+    fixes = _fixes(place, others[0], hosts)
     if all(map(_is_virtual, (place, *others))):
         severity = "info"
         why = (
@@ -182,8 +238,9 @@ def _is_in_subnet(one: NetworkPlace, other: NetworkPlace) -> bool:
     return network is not None and address is not None and address in network
 
 
-def _ease_of_change(place: NetworkPlace) -> tuple[bool, bool]:
-    return not carries_session(place), _is_static(place)
+def _ease_of_change(place: NetworkPlace, hosts: Sequence[HostFacts]) -> tuple[bool, bool, bool]:
+    can_do_without = _other_of_subnet(place, hosts) is not None
+    return not carries_session(place), _is_static(place), can_do_without
 
 
 def _is_virtual(place: NetworkPlace) -> bool:
@@ -196,7 +253,9 @@ def _partners(
     return [other for other in places if may_be_one_network(place, other, hosts)]
 
 
-def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
+def _rejected(
+    place: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> Finding:
     address = place.address.address
     profile = profile_of_address(place.host, place.link, place.written)
     evidence = [*_evidence(place, others)]
@@ -226,7 +285,7 @@ def _rejected(place: NetworkPlace, others: Sequence[NetworkPlace]) -> Finding:
         f"{address} {state}: also on {_listed(others)}",
         evidence=tuple(evidence),
         why=why,
-        fixes=_fixes(place, others[0]),
+        fixes=_fixes(place, others[0], hosts),
         item=address,
     )
 
@@ -263,10 +322,56 @@ def _is_static(place: NetworkPlace) -> bool:
 # -------------------------------------------------------------------------------------------- fixes
 
 
-def _fixes(place: NetworkPlace, other: NetworkPlace) -> tuple[Fix, ...]:
+def _fixes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> tuple[Fix, ...]:
+    fixes = _changes(place, other, hosts)
+    if place.veth is None or other.veth is None:  # else they are known to be in one network
+        fixes += _arp_check(place)
+    return tuple(fixes)
+
+
+def _changes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> list[Fix]:
+    another = _another_address(place)
+    fixes = [another]
+    kept = _other_of_subnet(place, hosts)
+    if kept is not None:
+        fixes = [_without_address(place, kept), as_alternative(another)]
     there = as_alternative(_another_address(other))
-    at_peer = replace(there, where="peer", peer=other.host.name)
-    return tuple(chain((_another_address(place),), (at_peer,), _arp_check(place)))
+    fixes.append(replace(there, where="peer", peer=other.host.name))
+    return fixes
+
+
+def _other_of_subnet(place: NetworkPlace, hosts: Sequence[HostFacts]) -> NetworkPlace | None:
+    """Another static address of the link in the subnet, which no other watched host has, set by the
+    same profile or by none: without the duplicate one the host is reached by it."""
+    if not _is_static(place):
+        return None
+    host, link = place.host, place.link
+    elsewhere = {
+        one.address for other in hosts if other is not host for at in other.links
+        for one in at.addresses
+    }  # fmt: skip
+    profile = profile_of_address(host, link, place.written)
+    for address in link.addresses:
+        one = NetworkPlace(host, link, address, veth=place.veth)
+        if address.family != place.address.family or address.address in elsewhere:
+            continue
+        is_usable = _is_static(one) and FAILED_DETECTION not in address.flags
+        if address.address == place.address.address or not is_usable:
+            continue
+        if _is_in_subnet(one, place) and profile_of_address(host, link, one.written) == profile:
+            return one
+    return None
+
+
+def _without_address(place: NetworkPlace, kept: NetworkPlace) -> Fix:
+    host, link = place.host, place.link
+    title = f"Remove {place.written} from {link.name}, which has {kept.written} as well"
+    profile = profile_of_address(host, link, place.written)
+    if profile is not None:
+        name, again = f"{place.address.family}.addresses", bring_up(host, profile)
+        change, back = (modify(host, profile, f"{sign}{name}", place.written) for sign in "-+")
+        return Fix("here", title, (change, again), True, (back, again))
+    return _removal(place, title, added=())
 
 
 def _another_address(place: NetworkPlace) -> Fix:
@@ -288,6 +393,12 @@ def _another_address(place: NetworkPlace) -> Fix:
         return Fix(
             "here", "Assign another address on the DHCP server", (), True, (), note + RENEW_NOTE
         )
+    return _removal(place, title, added=(ADDRESS_PLACEHOLDER,))
+
+
+def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
+    """Remove the address now, with `added` in its place; what goes with it is set again."""
+    host, link = place.host, place.link
     routes = routes_lost_with_address(host, link, place.address)
     secondary = secondaries_of(link, place.address)
     # the old one first: with it go those that were added to its subnet later
@@ -295,7 +406,7 @@ def _another_address(place: NetworkPlace) -> Fix:
         command("ip", "address", verb, place.written, "dev", link.name) for verb in ("del", "add")
     )
     drop_new, add_new = (
-        command("ip", "address", verb, ADDRESS_PLACEHOLDER, "dev", link.name)
+        [command("ip", "address", verb, one, "dev", link.name) for one in added]
         for verb in ("del", "add")
     )
     secondary_again = [_set_again(link, one) for one in secondary]
@@ -306,9 +417,9 @@ def _another_address(place: NetworkPlace) -> Fix:
     return Fix(
         "here",
         title,
-        (drop, *secondary_again, add_new, *routes.commands),
+        (drop, *secondary_again, *add_new, *routes.commands),
         False,
-        (drop_new, *without, restored, *secondary_again, *routes.commands),
+        (*drop_new, *without, restored, *secondary_again, *routes.commands),
         " ".join(
             filter(None, (_secondary_note(secondary), routes.note, _configured_in(host, link)))
         ),
@@ -343,5 +454,5 @@ def _arp_check(place: NetworkPlace) -> Iterator[Fix]:
             "Check for another host with this address (ARP)",
             (command("arping", "-D", "-c", "3", "-I", place.link.name, place.address.address),),
             note="A reply shows the MAC address of the other host: both are in one network. No "
-            "reply: two networks.",
+            f"reply: two networks. {ARPING_NOTE}",
         )

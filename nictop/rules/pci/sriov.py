@@ -265,7 +265,7 @@ MSTCONFIG_NOTE = (
 @host_rule(
     "warning",
     yields_to=("no_virtual_functions_offered",),
-    uses=("configuration", "pci.sriov"),
+    uses=("configuration", "networkmanager", "pci.sriov"),
 )
 def more_virtual_functions_asked_than_offered(host: HostFacts) -> Outcomes:
     """More VFs are configured than the NIC supports; it may get none at all.

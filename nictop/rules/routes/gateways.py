@@ -40,7 +40,7 @@ from nictop.rules.routes.facts import (
     unanswered,
 )
 from nictop.rules.routes.fixes import ip_settings, other_gateway_fixes, own_profile
-from nictop.rules.subjects import global_address_texts, link_finding, names_text
+from nictop.rules.subjects import ARPING_NOTE, global_address_texts, link_finding, names_text
 
 LINK_FAULTS = (
     "arp_is_off",
@@ -255,8 +255,9 @@ def _fixes(host: HostFacts, gateway: Gateway) -> tuple[Fix, ...]:
 def _ask_again(gateway: Gateway) -> Fix:
     """Whether it answers now, from the address of the link."""
     program = ("arping",) if gateway.family == "ipv4" else ("ping", "-6")
+    note = ARPING_NOTE if gateway.family == "ipv4" else ""
     ask = command(*program, "-c", "3", "-I", gateway.link.name, gateway.address)
-    return Fix("here", "Or ask it again, when the router is on", (ask,))
+    return Fix("here", "Or ask it again, when the router is on", (ask,), note=note)
 
 
 # ------------------------------------------------------------------------------ outside the subnets

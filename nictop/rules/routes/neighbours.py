@@ -28,7 +28,7 @@ from nictop.rules.routes.facts import (
 )
 from nictop.rules.routes.peers import Peer, peers, places
 from nictop.rules.routes.segments import LinkKey, SeenSegments, Sighting, segments
-from nictop.rules.subjects import PARAVIRTUAL_BUSES, link_finding
+from nictop.rules.subjects import ARPING_NOTE, PARAVIRTUAL_BUSES, link_finding
 
 NEEDS = ("addresses", "routing.neighbours")
 CLOUDS = ("aws", "azure", "gcp", "oci", "alibaba", "tencent", "digitalocean", "hetzner")
@@ -408,7 +408,7 @@ def _find_machine_fix(link: Link, address: str) -> Fix:
     ask = command("arping", "-c", "3", "-I", link.name, address)
     note = (
         "Two MAC addresses answer: one address on two machines. Only the other one: proxy ARP, or "
-        "a filter."
+        f"a filter. {ARPING_NOTE}"
     )
     return Fix("here", "Find the machine with this MAC address", (ask,), note=note)
 

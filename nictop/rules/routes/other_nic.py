@@ -44,7 +44,14 @@ from nictop.rules.routes.fixes import (
     own_profile,
     reapply,
 )
-from nictop.rules.routes.peers import Peer, first_peer_text, is_in_one, own_subnets, peers
+from nictop.rules.routes.peers import (
+    Peer,
+    first_peer_text,
+    is_in_one,
+    of_each_address,
+    own_subnets,
+    peers,
+)
 from nictop.rules.subjects import link_finding
 
 MAX_PEERS, MAX_ENTRIES = 4, 2
@@ -247,7 +254,7 @@ def watched_host_is_routed_by_another_nic(hosts: Sequence[HostFacts]) -> Outcome
                 _, routed = found.setdefault(key, (part, []))
                 routed.append(peer)
         for part, routed in found.values():
-            yield _routed_finding(host, part, routed)
+            yield _routed_finding(host, part, list(of_each_address(routed)))
 
 
 def _spans_to_ask(host: HostFacts) -> tuple[Span, ...]:
@@ -288,6 +295,7 @@ def _routed_finding(host: HostFacts, part: Diverted, routed: list[Peer]) -> Find
     if any(map(is_unanswered_now, entries)):
         severity = "critical"
         effect = "where it does not answer."
+    verb = "is" if len(routed) == 1 else "are"
     evidence = []
     for peer in routed[:MAX_PEERS]:
         evidence.append(Evidence("in its subnet", peer.named, f"ip address ({peer.own.written})"))
@@ -295,7 +303,7 @@ def _routed_finding(host: HostFacts, part: Diverted, routed: list[Peer]) -> Find
         severity,
         host,
         link,
-        f"{first_peer_text(routed)} is routed by {by.name}",
+        f"{first_peer_text(routed)} {verb} routed by {by.name}",
         evidence=(*evidence, _route_evidence(part), *_entry_evidence(host, part, entries)),
         why=f"This route is preferred to the subnet of {link.name}: packets to it leave by "
         f"{by.name}, {effect}",

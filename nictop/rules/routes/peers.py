@@ -54,10 +54,24 @@ def is_in_one(place: NetworkPlace, spans: Iterable[Span]) -> bool:
 
 
 def first_peer_text(peers: Sequence[Peer]) -> str:
-    """``web1 (192.0.2.7) and 2 more``"""
+    """``web1 (192.0.2.7) and 2 more addresses``; `peers`: each address once."""
     first = peers[0].other
     text = f"{first.host.name} ({first.address.address})"
-    return f"{text} and {len(peers) - 1} more" if len(peers) > 1 else text
+    if len(peers) == 1:
+        return text
+    more = len(peers) - 1
+    return f"{text} and {more} more {'address' if more == 1 else 'addresses'}"
+
+
+def of_each_address(peers: Iterable[Peer]) -> Iterator[Peer]:
+    """One of each address of another host on a link: a link with several addresses in one subnet
+    has it for each of them."""
+    seen: set[tuple[int, str, str]] = set()
+    for peer in peers:
+        key = peer.own.link.ifindex, peer.other.host.name, peer.other.address.address
+        if key not in seen:
+            seen.add(key)
+            yield peer
 
 
 def peers(

@@ -37,7 +37,7 @@ from nictop.rules.routes.facts import (
     tables,
 )
 from nictop.rules.routes.fixes import change_route, delete_rule, ip, own_profile
-from nictop.rules.routes.peers import Peer, first_peer_text, is_in_one, peers
+from nictop.rules.routes.peers import Peer, first_peer_text, is_in_one, of_each_address, peers
 from nictop.rules.subjects import host_finding, link_finding
 
 WIDE_PREFIXES = range(1, 9)
@@ -226,7 +226,7 @@ def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
                 continue
             found.setdefault((peer.own.link.ifindex, answer), []).append(peer)
         for (_, answer), refused in found.items():
-            yield _refused_peer(host, answer, refused)
+            yield _refused_peer(host, answer, list(of_each_address(refused)))
 
 
 def _refused_spans(known: RoutingTables) -> tuple[Span, ...]:

@@ -32,7 +32,7 @@ from nictop.tui.screens.dialogs.host_dialog import HostDialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.form import Field, Form
 from nictop.tui.widgets.base.line_widget import SpanLine
-from nictop.tui.widgets.changes.guided_fields import REQUIRED
+from nictop.tui.widgets.changes.guided_fields import REQUIRED, other_facts
 from nictop.tui.widgets.changes.page import DISABLED_REASON, disabled_text, draw_fix
 
 MAX_ACRONYM_CHARS = 4
@@ -137,6 +137,8 @@ class FixScreen(HostDialog):
         if self._why_no_plan:
             text = f"Current values and warnings are not known: {self._why_no_plan}."
             lines += self.wrapped(text, cells, indent=" ")
+        for text in self._filled_job.warnings:
+            lines += self.wrapped(text, cells, "warn", indent=" ")
         lines += self.wrapped(f"Run {self._place}:", cells, "dim", indent=" ")
         lines += draw_fix(self._filled, cells, glyphs=self.glyphs)
         return lines
@@ -167,6 +169,10 @@ class FixScreen(HostDialog):
         return {name: text.strip() for name, text in words.items() if text.strip()}
 
     @property
+    def _filled_job(self) -> ChangeJob:
+        return self._job.with_values(self._values, other_facts(self.nictop.hosts.sessions))
+
+    @property
     def _filled(self) -> Fix:
         """With the values put in; without a note about what to fill in."""
         fix, values = self._job.fix, self._values
@@ -192,8 +198,7 @@ class FixScreen(HostDialog):
             self.draw()
             return
         self.dismiss()
-        values = self._values
-        self.opener.start_change(self._job.with_values(values), fill(self._actions, values))
+        self.opener.start_change(self._filled_job, fill(self._actions, self._values))
 
     def _find_problems(self, actions: Actions) -> Iterable[tuple[str, str]]:
         values = self._values

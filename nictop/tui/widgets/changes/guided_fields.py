@@ -75,7 +75,7 @@ class NicRef:
         return cls(host, link, function_of(link, functions), tuple(others))
 
 
-def other_facts(sessions: Iterable[HostSession], host: str) -> tuple[HostFacts, ...]:
+def other_facts(sessions: Iterable[HostSession], host: str = "") -> tuple[HostFacts, ...]:
     """Facts of the watched hosts that were read, without `host`."""
     facts: list[HostFacts] = []
     for session in sessions:

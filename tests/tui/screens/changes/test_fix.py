@@ -17,7 +17,7 @@ from textual.command import Hit
 
 from nictop.changes.audit_log import log_path, read_log
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
-from nictop.probe.records import ChangeLine, ChangeRequest, Line, PlannedAction
+from nictop.probe.records import Address, ChangeLine, ChangeRequest, Line, PlannedAction
 from nictop.rules import Diagnosis, Fix
 from nictop.rules.finding import WhereToType
 from nictop.tui.palette import NictopCommands, PaletteEntry
@@ -526,6 +526,21 @@ async def test_the_wired_connection_gets_its_name_and_its_address(
             manager.nmcli("-g", "GENERAL.CONNECTION", "device", "show", "ens37").strip() == "ens37"
         )
         assert "192.0.2.10/24" in manager.namespace.run(["ip", "address", "show", "dev", "ens37"])
+
+
+async def test_an_address_that_is_in_use_is_said_while_it_is_typed() -> None:
+    """As in the set-up."""
+    fix = Fix("here", "Set an address", commands("ip address add '<ADDRESS/PREFIX>' dev ens192"))
+    has_it = Address("ipv4", "192.0.2.7", 24, "global", ("permanent",))
+    links = link(2, "ens192", bus="pci"), link(3, "ens224", bus="pci", addresses=(has_it,))
+    async with live_screen(WIDE) as screen:
+        await screen.receive(hello(), inventory(*links), counters(1.0, {2: (0, 0), 3: (0, 0)}))
+        screen.opener.open_fix(finding(subject="ens192", fixes=(fix,)), fix)
+        await wait_until(screen, lambda: bool(screen.app.screen.query(ButtonRow)))
+        await screen.press(*"192.0.2.7/24")
+        await wait_until(
+            screen, lambda: "192.0.2.7 is in use: alma-load-001 ens224" in dialog_text(screen)
+        )
 
 
 @pytest.mark.usefixtures("namespaces")
