@@ -181,12 +181,12 @@ def test_the_rest_at_the_end_of_a_run_has_no_rate() -> None:
     plan = replace(PLAN, test="rr", interval=1.0)
     began = StepStarted(1, 1, ExperimentStep(plan, ""), 10.0)
     found = LatencyHistogram({bucket_of(50_000): 2}, 100_000)
-    lines = []
-    for start, end in ((3.0, 4.0), (4.0, 4.00437)):
-        one = TransactionInterval(start, end, 0.0, False, latency=found)
-        lines += progress_lines(began, IntervalMeasured("a", end, one, "client"))[1:]
-    assert "2.00/s" in lines[0]
-    assert "/s" not in lines[1] and "2 in 4.37 ms" in lines[1]
+    whole = TransactionInterval(3.0, 4.0, 0.0, False, latency=found)
+    rest = replace(whole, start=4.0, end=4.00437)
+    events = [IntervalMeasured("a", one.end, one, "client") for one in (whole, rest)]
+    *_, first, last = progress_lines(began, *events, steps=1)
+    assert "2.00/s" in first
+    assert "/s" not in last and "2 in 4.37 ms" in last
 
 
 def test_steps_of_an_experiment() -> None:
