@@ -158,7 +158,8 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--time",
         metavar="SECONDS",
-        help="measured seconds (default 10); loaded: of each phase, of which the whole intervals between reports count",
+        help="measured seconds (default 10); loaded: of each phase, of which the whole intervals "
+        "between reports count",
     )
     group.add_argument(
         "--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)"
