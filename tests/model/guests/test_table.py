@@ -63,6 +63,7 @@ def test_other_namespaces_of_the_machine_are_no_guests_of_a_namespace() -> None:
     assert first.hello is not None
     first = replace(first, hello=replace(first.hello, network_namespace=1, first_namespace=1))
     assert hosted_guests(first) == (beside, WEB1)
+    assert first.hello is not None
     inner = replace(first, hello=replace(first.hello, network_namespace=2, first_namespace=1))
     assert hosted_guests(inner) == (WEB1,)
     owner = inner.owners.of_link(VETH)
