@@ -175,7 +175,7 @@ def test_a_mean_over_more_seconds_than_planned_says_so() -> None:
 def test_the_mean_of_a_run_that_lost_its_link_has_its_seconds() -> None:
     """Also if they are as many as planned: in some of them nothing was received."""
     whole = result(1.99, plan=replace(PLAN, time=10))
-    failed = replace(whole, failure=Failure("host", "a lost its carrier"))
+    failed = replace(whole, failure=Failure("interrupted", "a lost its carrier"))
     for made in (failed, replace(whole, event=LOSS)):
         (text,) = [one.text for one in result_sentences(made) if one.kind == "goodput"]
         assert "mean of 10.0 s" in text and "planned" not in text

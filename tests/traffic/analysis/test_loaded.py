@@ -270,8 +270,9 @@ def test_a_cpu_is_not_named_beside_a_queue_that_explains_the_latency() -> None:
     hot = replace(full.busy, hottest=2, hottest_busy=1.0)
     queue = "packets wait in a queue (bufferbloat, about 542 KiB)"
 
-    def told(*series: Busy, **more: object) -> str:
-        return delay_text(loaded(hosts=(replace(full, series=series), load("b", "server")), **more))
+    def told(*series: Busy, limits: tuple[ExaminedLimit, ...] = ()) -> str:
+        hosts = (replace(full, series=series), load("b", "server"))
+        return delay_text(loaded(hosts=hosts, limits=limits))
 
     made = loaded()
     assert made.transactions is not None and made.transactions.loaded_since is not None
