@@ -144,6 +144,8 @@ class FindingBlock:
     finding: Finding
     names_host: bool
     """The name of its host is said."""
+    apply: Step | None = None
+    """The command that applies a fix; None: none is said."""
 
 
 @dataclass(frozen=True)

@@ -383,7 +383,7 @@ def _direction_facts(direction: PathDirection) -> Iterator[Fact]:
         yield Fact("failed", direction.failure, "bad")
         return
     yield Fact("route", _route_text(direction, test))
-    yield Fact("neighbour", _neighbour_text(test))
+    yield Fact("neighbour", _neighbour_text(direction, test))
     yield Fact("received", _received_text(direction))
     if direction.listener is not None:
         for text in refused_datagrams_texts(direction.listener.refused):
@@ -422,8 +422,23 @@ def _nic_name(end: PathEnd, ifindex: int | None) -> str:
     return clean(name) if name else f"ifindex {ifindex}"
 
 
-def _neighbour_text(test: PathTest) -> str:
-    return f"{_neighbour_state(test.path)}; {_who_answers(test)}"
+def _neighbour_text(direction: PathDirection, test: PathTest) -> str:
+    state = _neighbour_state(test.path)
+    return f"{state}{_other_than_receiver(direction, test)}; {_who_answers(test)}"
+
+
+def _other_than_receiver(direction: PathDirection, test: PathTest) -> str:
+    """``, not that of vm2 ens4``: that one answers too, and what follows is not measured to it."""
+    receiver, path = direction.receiver, test.path
+    if path is None or path.gateway is not None or not path.neighbour_address:
+        return ""
+    if path.neighbour_address == receiver.mac or receiver.mac not in (test.macs or ()):
+        return ""
+    return f", not that of {_end_name(receiver)}"
+
+
+def _end_name(end: PathEnd) -> str:
+    return " ".join(filter(None, (clean(end.host), clean(end.nic))))
 
 
 def _neighbour_state(path: TrafficPath | None) -> str:

@@ -102,6 +102,10 @@ def test_text() -> None:
         ({"macs": ("52:54:00:00:00:02", "52:54:00:00:00:09")},
          "  neighbour 52:54:00:00:00:02 (reachable); 2 MAC addresses for ARP: 52:54:00:00:00:02, "
          "52:54:00:00:00:09"),
+        ({"path": replace(ROUTE, neighbour_address="52:54:00:00:00:09"),
+          "macs": ("52:54:00:00:00:02", "52:54:00:00:00:09")},
+         "  neighbour 52:54:00:00:00:09 (reachable), not that of vm2 ens4; 2 MAC addresses for ARP: "
+         "52:54:00:00:00:02, 52:54:00:00:00:09"),
         ({"macs": None, "unreadable": {"macs": Unreadable("needs_root", "packet socket: EPERM")}},
          "  neighbour 52:54:00:00:00:02 (reachable); who else answers: needs root (packet socket: "
          "EPERM)"),

@@ -24,6 +24,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Inventory
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
+from nictop.rules.fixes.commands import command
 
 T = TypeVar("T")
 READ_AGAIN_SECONDS = 40.0
@@ -82,15 +83,23 @@ def one_finding(
         about = f"about {clean(subject)} on {name}, but about {_listed(of_rule)}"
         raise NictopError(f"{rule} has no finding {about}")
     why = f"{rule} has several findings on {name}: {_listed(chosen)}"
-    raise NictopError(why, "give one of them as SUBJECT")
+    words = [_word(finding, chosen) for finding in chosen]
+    example = command("nictop", "fix", host.name, rule, next(filter(None, words), "SUBJECT"))
+    raise NictopError(why, f"give one of them as SUBJECT: {example}")
 
 
 def _listed(findings: Sequence[Finding]) -> str:
     """Their subjects, or their items if several are about one subject."""
-    subjects = [finding.subject for finding in findings]
-    if len(set(subjects)) < len(subjects):
-        subjects = [finding.item or finding.subject for finding in findings]
-    return ", ".join(clean(subject) or "the host itself" for subject in subjects)
+    words = [_word(finding, findings) for finding in findings]
+    return ", ".join(clean(word) or "the host itself" for word in words)
+
+
+def _word(finding: Finding, findings: Sequence[Finding]) -> str:
+    """Its subject, or its item if several are about one subject."""
+    subjects = {one.subject for one in findings}
+    if len(subjects) < len(findings):
+        return finding.item or finding.subject
+    return finding.subject
 
 
 def _no_finding(diagnosis: Diagnosis, rule: str, name: str, *, is_alone: bool) -> NictopError:

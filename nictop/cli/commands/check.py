@@ -147,6 +147,7 @@ def run(options: argparse.Namespace) -> int:
             skipped=options.skipped,
             glyphs=glyphs,
             paint=output.painter(),
+            applies=all(host.snapshot.recorded_at is None for host in hosts),
         )
         output.write_text(text, options)
     if unreachable or any(host.snapshot.is_lost for host in hosts):

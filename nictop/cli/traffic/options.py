@@ -156,7 +156,10 @@ def _add_load(group: argparse._ArgumentGroup) -> None:
         "--bidirectional", action="store_true", help="both send and receive (iperf3 3.7 or newer)"
     )
     group.add_argument(
-        "--time", metavar="SECONDS", help="measured seconds, loaded: of each phase (default 10)"
+        "--time",
+        metavar="SECONDS",
+        help="measured seconds (default 10); loaded: of each phase, of which the whole intervals "
+        "between reports count",
     )
     group.add_argument(
         "--omit", metavar="SECONDS", help="seconds before that, not measured (default 0)"

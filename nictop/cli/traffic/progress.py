@@ -32,7 +32,7 @@ from nictop.traffic.experiment.experiment import (
     StepEnded,
     StepStarted,
 )
-from nictop.traffic.generators.intervals import TransactionInterval
+from nictop.traffic.generators.intervals import TransactionInterval, has_rate
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.record.log import IntervalMeasured, RunLog, SocketSample, axis_start
 from nictop.traffic.results.caveats import caveat_of, with_caveat
@@ -157,7 +157,8 @@ class ProgressLines:
         buffers."""
         interval = event.interval
         if isinstance(interval, TransactionInterval):
-            yield "  ".join((_transactions(interval), *self._bulk_text()))
+            nominal = 0.0 if self._plan is None else self._plan.requests.interval
+            yield "  ".join((_transactions(interval, nominal), *self._bulk_text()))
             return
         if interval.sends and not self._is_receiver_unseen(event):
             return
@@ -243,10 +244,14 @@ def _general_lines(event: ExperimentEvent) -> Iterator[str]:
         yield f"ended early: {clean(event.reason)}"
 
 
-def _transactions(interval: TransactionInterval) -> str:
-    """``    1.0 s   12.3 k/s  p50 78.1 µs  p99 120 µs  max 3.20 ms``"""
+def _transactions(interval: TransactionInterval, nominal: float) -> str:
+    """``    1.0 s   12.3 k/s  p50 78.1 µs  p99 120 µs  max 3.20 ms``; of a rest ``2 in 4.37 ms``"""
     latency = interval.latency.summary()
-    parts = [f"  {interval.end:7.1f} s  {units.per_second(latency.count / interval.seconds):>9}"]
+    if has_rate(interval.seconds, nominal):
+        carried = units.per_second(latency.count / interval.seconds)
+    else:
+        carried = f"{units.count(latency.count)} in {units.duration(interval.seconds)}"
+    parts = [f"  {interval.end:7.1f} s  {carried:>9}"]
     known = (("p50", latency.p50), ("p99", latency.p99), ("max", latency.maximum))
     parts += [f"{name} {units.duration(value)}" for name, value in known if value is not None]
     if interval.lost:

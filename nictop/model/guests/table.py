@@ -20,7 +20,7 @@ from nictop.model.guests.agents import AGENT_SOURCE
 from nictop.model.guests.owners import KIND_WORDS, GuestKind, guest_text
 from nictop.model.queues.cpu_consumers import CpuConsumer, cpu_consumers
 from nictop.model.rates.links import LinkRates, VfRates
-from nictop.model.snapshot import Snapshot
+from nictop.model.snapshot import Snapshot, is_other_namespace
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
@@ -491,10 +491,13 @@ def _configured_addresses(nic: GuestNic | None) -> Iterator[GuestAddress]:
 
 def hosted_guests(snapshot: Snapshot) -> tuple[HostedGuest, ...]:
     """The guests of the inventory. Of an older recording, and of ESXi, virtual machines by their
-    threads, and by the list of VFs."""
+    threads, and by the list of VFs. Other namespaces of its machine that a host in a namespace of
+    its own sees are none: they are beside it, not in it."""
     inventory = snapshot.inventory
     if inventory is None:
         return ()
+    if inventory.guests is not None and is_other_namespace(snapshot):
+        return tuple(guest for guest in inventory.guests if guest.kind != "namespace")
     if inventory.guests is not None:
         return inventory.guests
     machines = _machines_of_threads(inventory.threads)

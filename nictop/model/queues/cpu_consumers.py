@@ -35,11 +35,15 @@ class CpuConsumer:
     total: float | None
     """None: no rate yet."""
     vcpu: float | None = None
-    """Share of its virtual processors. Only virtual machines have this and the next two."""
+    """Share of its virtual processors; None: not known, also if none of its threads has a name of
+    one (QEMU names its threads only with ``-name debug-threads=on``, as libvirt does). Only virtual
+    machines have this and the next two."""
     rest: float | None = None
-    """Share of its other threads: device emulation, I/O, migration."""
+    """Share of its other threads: device emulation, I/O, migration. None: not known, also if
+    virtual processors may be among them."""
     vhost: float | None = None
-    """Share of its vhost threads: packets between tap and guest."""
+    """Share of its vhost threads: packets between tap and guest; None: it has none, or not
+    known."""
     cpus: tuple[int, ...] = ()
     """CPUs on which its busy threads ran last."""
     links: tuple[int, ...] = ()
@@ -100,13 +104,10 @@ def _process_consumer(
     owner: int, members: list[Thread], shares: dict[int, ThreadShare]
 ) -> CpuConsumer:
     """A virtual machine with its vhost threads, or the vhost threads of another process."""
-    parts = {
-        "vcpu": _used(members, "vcpu", shares),
-        "rest": _used(members, "vm", shares),
-        "vhost": _used(members, "vhost", shares),
-    }
+    vcpu = _used(members, "vcpu", shares)
+    are_named = any(thread.kind == "vcpu" for thread in members)
+    rest = _used(members, "vm", shares) if are_named else None
     measured = [shares[thread.tid] for thread in members if thread.tid in shares]
-    known = [part for part in parts.values() if part is not None]
     running = [share for share in measured if share.total]
     links: set[int] = set()
     for thread in members:
@@ -116,8 +117,10 @@ def _process_consumer(
         kind="machine" if is_machine else "vhost",
         name=name,
         pid=owner,
-        total=sum(known) if measured else None,
-        **parts,
+        total=sum_known(share.total for share in measured),
+        vcpu=vcpu,
+        rest=rest,
+        vhost=_used(members, "vhost", shares),
         cpus=tuple(sorted({share.cpu for share in running if share.cpu is not None})),
         links=tuple(sorted(links)),
         threads=len(members),
@@ -137,10 +140,8 @@ def _machine(owner: int, members: Sequence[Thread]) -> tuple[bool, str]:
 
 
 def _used(members: Sequence[Thread], kind: str, shares: Mapping[int, ThreadShare]) -> float | None:
-    """Share of the threads of one kind; None: there are some, but nothing is known of them."""
+    """Share of the threads of one kind; None: there are none, or nothing is known of them."""
     tids = [thread.tid for thread in members if thread.kind == kind]
-    if not tids:
-        return 0.0
     return sum_known(shares[tid].total for tid in tids if tid in shares)
 
 

@@ -120,9 +120,9 @@ class GuestFacts:
     pid: int | None
     vcpus: int | None
     vcpu_share: float | None
-    """CPU time of its virtual CPUs in CPUs; null: not measured."""
+    """CPU time of its virtual CPUs in CPUs; null: not measured, or its threads have no names."""
     vhost_share: float | None
-    """CPU time of its vhost threads in CPUs."""
+    """CPU time of its vhost threads in CPUs; null: not measured, or it has none."""
     source: str
     """Where it was found."""
     nics: tuple[GuestNicFacts, ...]

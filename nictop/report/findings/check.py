@@ -87,10 +87,13 @@ def check_text(
     skipped: bool = False,
     glyphs: Glyphs = UNICODE,
     paint: Paint = plain,
+    applies: bool = False,
 ) -> str:
     """Hosts, findings with their commands, and how many checks ran; at most `room` cells (40 to
     200) per line unless a word of a command is wider, with a final newline. `skipped`: list the
     skipped checks. `glyphs`: for the marks; the caller encodes the other text (`Glyphs.encode`).
     `paint`: makes the colours."""
-    blocks = findings_blocks(hosts, diagnosis, unreachable, skipped=skipped, glyphs=glyphs)
+    blocks = findings_blocks(
+        hosts, diagnosis, unreachable, skipped=skipped, glyphs=glyphs, applies=applies
+    )
     return text_of(blocks, room, glyphs, paint)

@@ -22,6 +22,7 @@ from nictop.report.document import (
     lines_of,
 )
 from nictop.report.facts.hosts import UnreachableHost
+from nictop.report.findings.fix_command import fix_command
 from nictop.report.findings.hosts import (
     NOT_COMPLETE,
     checked_host,
@@ -68,14 +69,23 @@ def findings_blocks(
     *,
     skipped: bool = False,
     glyphs: Glyphs = UNICODE,
+    applies: bool = False,
 ) -> tuple[Block, ...]:
     """For a terminal: the verdict is the last of it. `skipped`: name the skipped checks, not only
-    their number."""
+    their number. `applies`: with the commands that apply fixes, which need live hosts."""
     several = len(hosts) + len(unreachable) > 1
+    names = [host.name for host in hosts]
     left_out = named_skipped(diagnosis, several) if skipped else number_of_skipped(diagnosis)
     return (
         checked_hosts(hosts, unreachable),
-        *(FindingBlock(finding, several) for finding in diagnosis.findings),
+        *(
+            FindingBlock(
+                finding,
+                several,
+                fix_command(finding, diagnosis.findings, names) if applies else None,
+            )
+            for finding in diagnosis.findings
+        ),
         Section((verdict_of(hosts, diagnosis, unreachable, glyphs=glyphs), *left_out)),
     )
 

@@ -9,6 +9,7 @@ from nictop.model.text.glyphs import Glyphs
 from nictop.report.render.paint import Paint
 from nictop.report.text_table import labelled_lines
 from nictop.rules import Finding, Fix
+from nictop.rules.finding import WhereToType
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import SEVERITY_LABELS, command_lines, finding_mark, headline, place_text
 
@@ -18,9 +19,16 @@ labelled = partial(labelled_lines, label_cells=FINDING_LABEL_CELLS, indent=2)
 
 
 def finding_lines(
-    finding: Finding, room: int, several: bool, glyphs: Glyphs, paint: Paint
+    finding: Finding,
+    room: int,
+    several: bool,
+    glyphs: Glyphs,
+    paint: Paint,
+    *,
+    apply: Step | None = None,
 ) -> Iterator[str]:
-    """A finding with its evidence and commands. `several`: with the name of its host."""
+    """A finding with its evidence and commands. `several`: with the name of its host. `apply`: the
+    command that applies a fix."""
     mark = finding_mark(finding, glyphs=glyphs)
     word = SEVERITY_LABELS[finding.severity].word
     title = headline(finding, several_hosts=several)
@@ -37,20 +45,25 @@ def finding_lines(
     for fix in finding.fixes:
         yield from _fix_lines(finding, fix, room, paint)
     yield from labelled("rule", finding.rule, room)
+    if apply is not None:
+        yield from labelled("apply", "By nictop, after its plan is shown:", room)
+        yield from _command_lines((apply,), "here", room, paint)
 
 
 def _fix_lines(finding: Finding, fix: Fix, room: int, paint: Paint) -> Iterator[str]:
     yield from labelled("fix", f"{fix.title} ({place_text(finding.host, fix)})", room)
-    yield from _command_lines(fix.commands, fix, room, paint)
+    yield from _command_lines(fix.commands, fix.where, room, paint)
     if fix.note:
         yield from labelled("", fix.note, room)
     if fix.undo:
         yield from labelled("", "undo:", room)
-        yield from _command_lines(fix.undo, fix, room, paint)
+        yield from _command_lines(fix.undo, fix.where, room, paint)
 
 
-def _command_lines(steps: Iterable[Step], fix: Fix, room: int, paint: Paint) -> Iterator[str]:
+def _command_lines(
+    steps: Iterable[Step], where: WhereToType, room: int, paint: Paint
+) -> Iterator[str]:
     indent = " " * (FINDING_LABEL_CELLS + 5)
     for step in steps:
-        for part in command_lines(step, room - len(indent), where=fix.where, cut=False):
+        for part in command_lines(step, room - len(indent), where=where, cut=False):
             yield indent + paint("command", part)

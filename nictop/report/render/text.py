@@ -206,7 +206,12 @@ class TextRenderer:
         from nictop.report.render.finding_text import finding_lines
 
         yield from finding_lines(
-            block.finding, self.room, block.names_host, self.glyphs, self.paint
+            block.finding,
+            self.room,
+            block.names_host,
+            self.glyphs,
+            self.paint,
+            apply=block.apply,
         )
 
     # --------------------------------------------------------------------------------------- charts

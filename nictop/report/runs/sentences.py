@@ -735,18 +735,18 @@ def _goodput_text(result: Result, flow: Flow) -> str:
 
 
 def unplanned_seconds(result: Result, flow: Flow) -> float | None:
-    """Those that the goodput is the mean of: where they are not those of the other direction, so
-    that the two do not add up to the total (`Result.common_seconds`); and where they are not as
-    planned, if the run failed, was stopped, or a link was lost: generators then end late. None:
-    they need not be named, or are not known."""
+    """Those that the goodput is the mean of: always if the run failed or something happened to a
+    NIC, as nothing was received in some of them; where they are not those of the other direction,
+    so that the two do not add up to the total (`Result.common_seconds`); and where they are not as
+    planned, if the run was stopped. None: they need not be named, or are not known."""
     plan, received = result.plan, flow.received
     are_equal = result.common_seconds is None
-    is_whole = result.failure is None and result.stopped is None and not result.event
-    if (is_whole and are_equal) or received is None or plan.files is not None:
+    is_disturbed = result.failure is not None or bool(result.event)
+    if received is None or plan.files is not None or not math.isfinite(received.seconds):
         return None
-    if not math.isfinite(received.seconds):
-        return None
-    if are_equal and is_same_time(plan.time, received.seconds):
+    if is_disturbed or not are_equal:
+        return received.seconds
+    if result.stopped is None or is_same_time(plan.time, received.seconds):
         return None
     return received.seconds
 

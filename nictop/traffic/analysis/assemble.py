@@ -131,8 +131,8 @@ def result_of(log: RunLog) -> Result:
     )
     if log.path_test is not None:
         result = replace(result, path_test=stored_path_test(log.path_test))
-    result = _with_delay(result)
     result = _with_bottleneck(result, log, snapshots, _incidents(log, snapshots, chosen))
+    result = _with_delay(result)
     return replace(result, notes=(*result.notes, *_notes(result)))
 
 
@@ -179,7 +179,7 @@ def _generator_notes(plan: RunPlan, tools: Mapping[Side, TrafficTools]) -> Seque
 
 
 def _with_delay(result: Result) -> Result:
-    """Of a loaded run: where its additional latency arises."""
+    """Of a loaded run: where its additional latency arises. The bottleneck is known."""
     if result.plan.test != "loaded" or result.transactions is None:
         return result
     return replace(result, transactions=replace(result.transactions, delay=delay_text(result)))

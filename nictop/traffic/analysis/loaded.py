@@ -19,9 +19,12 @@ from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.traffic.analysis.cpu_limits import BUSY_CPU_SHARE
 from nictop.traffic.analysis.judgement import loads_of_machines
+from nictop.traffic.analysis.qdisc_limits import QDISC_LIMIT
 from nictop.traffic.analysis.transactions import transaction_point
 from nictop.traffic.generators.intervals import TransactionInterval
 from nictop.traffic.generators.latency import merged
+from nictop.traffic.plan.plan import LOAD_RAMP_SECONDS
+from nictop.traffic.results.host_load import Busy, HostLoad
 from nictop.traffic.results.result import Result, SocketFigures
 from nictop.traffic.results.transactions import Floor, IdlePhase, TransactionFigures
 
@@ -123,7 +126,7 @@ def delay_text(result: Result) -> str:
     if least >= QUEUE_SHARE * added:
         size = _queue_text(result, slowest.host, min(added, least))
         text = f"packets wait in a queue (bufferbloat{size})"
-        return f"{text}, or for a CPU ({full})" if full else text
+        return f"{text}, or for a CPU ({full})" if full and not _is_held_by_qdisc(result) else text
     shown = full or f"round-trip time of the bulk flow {units.duration(rtt)}"
     if most >= QUEUE_SHARE * added:
         either = "packets wait in a queue, or processes for a CPU"
@@ -156,13 +159,37 @@ def _grown(rtt: float, idle: float, floor: float | None) -> tuple[float, float]:
     return grown, grown
 
 
+def _is_held_by_qdisc(result: Result) -> bool:
+    """A queueing discipline is what limits the bulk flow: it has the queue."""
+    return any(
+        limit.verdict == "cause" and limit.limit.startswith(QDISC_LIMIT) for limit in result.limits
+    )
+
+
 def _full_cpu(result: Result) -> str:
     """The first full CPU of an end: softirq and processes wait there, and acknowledgements with
-    them; "": none."""
+    them; "": none. One that was as full in the idle phase has added nothing."""
     for load in loads_of_machines(result):
         if load.role == "observer":
             continue
         for cpu in load.busy_cpus:
-            if cpu.busy >= BUSY_CPU_SHARE:
+            if cpu.busy >= BUSY_CPU_SHARE and not _was_full_when_idle(result, load, cpu.cpu):
                 return f"CPU {cpu.cpu} on {clean(load.host)} {units.percentage(cpu.busy)} busy"
     return ""
+
+
+def _was_full_when_idle(result: Result, load: HostLoad, cpu: int) -> bool:
+    """In every reading of the idle phase; False also if there is none."""
+    figures = result.transactions
+    if figures is None or figures.loaded_since is None:
+        return False
+    end = figures.loaded_since - LOAD_RAMP_SECONDS
+    idle = [busy for busy in load.series if 0 < busy.time <= end]
+    return bool(idle) and all(_is_full(busy, cpu) for busy in idle)
+
+
+def _is_full(busy: Busy, cpu: int) -> bool:
+    """It was the hottest one, or all were full."""
+    if busy.hottest == cpu:
+        return busy.hottest_busy >= BUSY_CPU_SHARE
+    return busy.share >= BUSY_CPU_SHARE

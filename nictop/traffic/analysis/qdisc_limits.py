@@ -31,6 +31,8 @@ AT_RATE_SHARE = 0.9
 """Of the rate of a qdisc, which counts headers: 0.95 of it is payload in segments of 1448 bytes."""
 MIN_ACK_RATE_SHARE = 0.1
 """Of the goodput: acknowledgements take a fiftieth of what they acknowledge."""
+QDISC_LIMIT = "qdisc "
+"""Begin of the name of a limit that is a queueing discipline with a known limit."""
 HOLDING_QDISCS = ("tbf", "htb", "hfsc", "cbq", "cake", "netem", "etf", "taprio", "mqprio")
 """Queueing disciplines that delay, drop or limit packets, according to their parameters."""
 UNREAD_QDISCS = ("fq", "prio", "multiq", "ets", "drr", "qfq")
@@ -105,7 +107,7 @@ def _location(host: str, link: str) -> tuple[str, str]:
 
 def limit_name(host: str, link: str, qdisc: Qdisc) -> str:
     """``qdisc tbf rate 500Mbit of ens4 on vm1``"""
-    return f"qdisc {clean(qdisc_text(qdisc))} of {clean(link)} on {clean(host)}"
+    return f"{QDISC_LIMIT}{clean(qdisc_text(qdisc))} of {clean(link)} on {clean(host)}"
 
 
 def _of_receiver(

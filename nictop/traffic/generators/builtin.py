@@ -16,7 +16,6 @@ from nictop.traffic.generators.intervals import (
     MAX_CONGESTION_CHARACTERS,
     MAX_ERROR_CHARACTERS,
     MAX_PEER_CHARACTERS,
-    MIN_INTERVAL_SHARE,
     ErrorMessage,
     GeneratorInfo,
     GeneratorOutput,
@@ -24,6 +23,7 @@ from nictop.traffic.generators.intervals import (
     Total,
     TransactionInterval,
     TransactionTotal,
+    has_rate,
 )
 from nictop.traffic.generators.iperf3_json import MAX_JSON_LINE_CHARACTERS, integer, number
 from nictop.traffic.generators.latency import parse_histogram
@@ -163,7 +163,7 @@ class BuiltInOutput:
         size = number(event.get("bytes"))
         if start is None or end is None or size is None:
             return ()
-        if not end - start > MIN_INTERVAL_SHARE * self._nominal:
+        if not has_rate(end - start, self._nominal):
             return ()
         streams = event.get("streams")
         return (

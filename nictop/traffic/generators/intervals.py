@@ -25,6 +25,12 @@ MAX_ERROR_CHARACTERS = 500
 MAX_PEER_CHARACTERS = 64
 
 
+def has_rate(seconds: float, nominal: float) -> bool:
+    """An interval of so many seconds is no short rest at the end of a run. `nominal`: seconds
+    between two reports."""
+    return seconds > MIN_INTERVAL_SHARE * nominal
+
+
 @dataclass(frozen=True)
 class Interval:
     """One interval of one direction, all streams together. Times are seconds since the start of the

@@ -15,7 +15,7 @@ from nictop.errors import NetworkFault, NictopError
 from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.snapshot import Snapshot, has_platform, is_same_namespace, unread_links
 from nictop.model.text.terminal import clean
-from nictop.probe.records import Link
+from nictop.probe.records import Address, Link
 from nictop.rules.finding import Finding
 from nictop.rules.fixes.commands import shell_quote
 from nictop.rules.host import HostFacts
@@ -288,6 +288,8 @@ def _no_match_error(
         return NetworkFault(f"no path between {names}: {fault}", f"nictop check {hosts}")
     elif both_have:
         reason = f"{names} both have {first_names(both_have)}, and share no other subnet"
+    elif duplicates := _duplicates_in_shared_subnets(ends, snapshots):
+        reason = f"{names} have no unambiguous pair of addresses: {first_names(duplicates)}"
     else:
         reason = f"{names} share no subnet"
     both = (
@@ -326,6 +328,38 @@ def _addresses_of_both(client: Snapshot, server: Snapshot) -> tuple[str, ...]:
             {one.address for link in end.links.values() for one in global_addresses(link)}
         )
     return tuple(sorted(of_each[0] & of_each[1]))
+
+
+def _duplicates_in_shared_subnets(
+    ends: tuple[Snapshot, Snapshot], snapshots: Mapping[str, Snapshot]
+) -> tuple[str, ...]:
+    """Why two hosts of one subnet have no pair of addresses in it: ``192.0.2.1 is on vm1 and
+    vm3``."""
+    networks = [{_network(own) for own in _own_addresses(end)} for end in ends]
+    shared = (networks[0] & networks[1]) - {None}
+    found = []
+    for end in ends:
+        for own in _own_addresses(end):
+            hosts = [name for name in snapshots if _has_own(snapshots[name], own.address)]
+            if _network(own) in shared and len(hosts) > 1:
+                found.append(f"{clean(own.address)} is on {' and '.join(map(clean, hosts))}")
+    return tuple(dict.fromkeys(found))
+
+
+def _own_addresses(snapshot: Snapshot) -> list[Address]:
+    return [own for link in snapshot.links.values() for own in global_addresses(link)]
+
+
+def _has_own(snapshot: Snapshot, address: str) -> bool:
+    return any(_same_address(own.address, address) for own in _own_addresses(snapshot))
+
+
+def _network(own: Address) -> str | None:
+    """None: it is invalid."""
+    try:
+        return str(ipaddress.ip_interface(f"{own.address}/{own.prefix_length}").network)
+    except ValueError:
+        return None
 
 
 def _chosen_text(request: EndpointSelection, options: Mapping[str, str]) -> str:

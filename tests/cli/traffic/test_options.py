@@ -3,12 +3,15 @@ the run."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nictop.cli.arguments import parse
 from nictop.cli.traffic.options import request_of
 from nictop.cli.traffic.progress import ProgressLines
 from nictop.errors import NictopError
+from nictop.probe.traffic.builtin.latency_buckets import bucket_of
 from nictop.traffic.experiment.experiment import (
     ChangeRequired,
     Experiment,
@@ -21,7 +24,8 @@ from nictop.traffic.experiment.experiment import (
     StepStarted,
 )
 from nictop.traffic.failures import Failure
-from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.generators.intervals import Interval, TransactionInterval
+from nictop.traffic.generators.latency import LatencyHistogram
 from nictop.traffic.plan.request import RunRequest
 from nictop.traffic.record.log import IntervalMeasured, SocketSample
 from nictop.traffic.run.events import RunEvent, Stage
@@ -170,6 +174,19 @@ def test_datagrams_and_seconds_that_do_not_count() -> None:
     began = StepStarted(1, 1, ExperimentStep(PLAN, ""), 10.0)
     *_, line = progress_lines(began, arrived(0, packets=1000, lost=12, omitted=True))
     assert line == "      1.0 s  5.00 Gb/s  12 of 1000 lost  (omitted)"
+
+
+def test_the_rest_at_the_end_of_a_run_has_no_rate() -> None:
+    """Two transactions in 4.37 ms are not 458 per second of the run."""
+    plan = replace(PLAN, test="rr", interval=1.0)
+    began = StepStarted(1, 1, ExperimentStep(plan, ""), 10.0)
+    found = LatencyHistogram({bucket_of(50_000): 2}, 100_000)
+    whole = TransactionInterval(3.0, 4.0, 0.0, False, latency=found)
+    rest = replace(whole, start=4.0, end=4.00437)
+    events = [IntervalMeasured("a", one.end, one, "client") for one in (whole, rest)]
+    *_, first, last = progress_lines(began, *events, steps=1)
+    assert "2.00/s" in first
+    assert "/s" not in last and "2 in 4.37 ms" in last
 
 
 def test_steps_of_an_experiment() -> None:

@@ -56,6 +56,20 @@ def test_an_address_that_a_nic_should_have_and_is_not_known_to_have() -> None:
     assert [tuple(one) for one in row.addresses] == [("192.0.2.77/24", by)]
 
 
+def test_other_namespaces_of_the_machine_are_no_guests_of_a_namespace() -> None:
+    """Of the two ends of a veth neither is in the other; its other end is still named."""
+    beside = replace(CT, name="b", kind="namespace")
+    first = hypervisor(guests=(beside, WEB1))
+    assert first.hello is not None
+    first = replace(first, hello=replace(first.hello, network_namespace=1, first_namespace=1))
+    assert hosted_guests(first) == (beside, WEB1)
+    assert first.hello is not None
+    inner = replace(first, hello=replace(first.hello, network_namespace=2, first_namespace=1))
+    assert hosted_guests(inner) == (WEB1,)
+    owner = inner.owners.of_link(VETH)
+    assert owner is not None and owner.text == "namespace b"
+
+
 def test_owners_of_links_and_functions() -> None:
     owners = hypervisor().owners
     found = {ifindex: owners.of_link(ifindex) for ifindex in (TAP, MACVTAP, VETH, PORT)}

@@ -72,9 +72,16 @@ def test_names_before_the_first_rates() -> None:
 def test_a_machine_without_a_name_and_without_vhost() -> None:
     threads = (Thread(500, 500, "qemu-system-x86", "vm"),)
     snapshot = snapshot_of(HELLO, replace(inventory(), threads=threads))
-    assert cpu_consumers(snapshot) == (
-        CpuConsumer("machine", "pid 500", 500, None, vcpu=0.0, rest=None, vhost=0.0),
-    )
+    assert cpu_consumers(snapshot) == (CpuConsumer("machine", "pid 500", 500, None),)
+
+
+def test_threads_without_names_are_neither_virtual_cpus_nor_others() -> None:
+    """QEMU without debug-threads=on: the virtual CPUs have the name of the process."""
+    threads = tuple(Thread(tid, 1000, "qemu-system-x86", "vm", "web") for tid in (1000, 1001))
+    snapshot = replace(busy_host(), inventory=replace(inventory(), threads=threads))
+    (web,) = cpu_consumers(snapshot)
+    assert web.total == pytest.approx(0.95)
+    assert (web.vcpu, web.rest, web.vhost) == (None, None, None)
 
 
 def test_empty_snapshot() -> None:

@@ -20,7 +20,7 @@ from nictop.report.page import report_of
 from nictop.report.runs.comparison import comparison_text
 from nictop.report.runs.json import compare_json, stored_runs_json, traffic_json
 from nictop.report.runs.points import set_up_points
-from nictop.report.runs.sentences import result_sentences
+from nictop.report.runs.sentences import result_sentences, unplanned_seconds
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import compare_stored_runs
 from nictop.traffic.experiment.events import StepEnded, StepStarted
@@ -170,6 +170,17 @@ def test_a_mean_over_more_seconds_than_planned_says_so() -> None:
     assert "913 kb/s received by b, mean of 19.2 s (planned: 2 s)" in goodput
     (usual,) = [text for kind, text in result_sentences(result()) if kind == "goodput"]
     assert "mean of" not in usual
+
+
+def test_the_mean_of_a_run_that_lost_its_link_has_its_seconds() -> None:
+    """Also if they are as many as planned: in some of them nothing was received."""
+    whole = result(1.99, plan=replace(PLAN, time=10))
+    failed = replace(whole, failure=Failure("interrupted", "a lost its carrier"))
+    for made in (failed, replace(whole, event=LOSS)):
+        (text,) = [one.text for one in result_sentences(made) if one.kind == "goodput"]
+        assert "mean of 10.0 s" in text and "planned" not in text
+        assert unplanned_seconds(made, made.flows[0]) == 10.0, "in the legend of the chart"
+    assert unplanned_seconds(whole, whole.flows[0]) is None
 
 
 def test_a_path_sentence_is_not_said_twice() -> None:

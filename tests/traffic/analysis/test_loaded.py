@@ -27,8 +27,8 @@ from nictop.traffic.plan.plan import LOAD_RAMP_SECONDS, RunPlan
 from nictop.traffic.plan.plan_problems import plan_problems
 from nictop.traffic.plan.problem import Problem
 from nictop.traffic.record.log import IntervalMeasured
-from nictop.traffic.results.host_load import BusyCpu
-from nictop.traffic.results.result import Result, SocketFigures
+from nictop.traffic.results.host_load import Busy, BusyCpu
+from nictop.traffic.results.result import ExaminedLimit, Result, SocketFigures
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import encode_run, parse_run
 from nictop.traffic.results.transactions import IdlePhase, TransactionFigures
@@ -261,6 +261,30 @@ def test_a_generator_that_is_slower_over_loopback_than_over_the_path_leaves_the_
     assert delay_text(loaded(hosts=full)).endswith(
         ", about 542 KiB), or for a CPU (CPU 2 on a 100 % busy)"
     )
+
+
+def test_a_cpu_is_not_named_beside_a_queue_that_explains_the_latency() -> None:
+    """It was as full in the idle phase, or a qdisc limits the bulk flow."""
+    full = load("a", full=(BusyCpu(2, 1.0, 0.5),))
+    assert full.busy is not None
+    hot = replace(full.busy, hottest=2, hottest_busy=1.0)
+    queue = "packets wait in a queue (bufferbloat, about 542 KiB)"
+
+    def told(*series: Busy, limits: tuple[ExaminedLimit, ...] = ()) -> str:
+        hosts = (replace(full, series=series), load("b", "server"))
+        return delay_text(loaded(hosts=hosts, limits=limits))
+
+    made = loaded()
+    assert made.transactions is not None and made.transactions.loaded_since is not None
+    idle_end = made.transactions.loaded_since - LOAD_RAMP_SECONDS
+    early, late = replace(hot, time=idle_end - 1), replace(hot, time=idle_end + 3)
+    assert told(early, late) == queue
+    assert told(replace(early, hottest=1), late) != queue, "another CPU was"
+    assert told(late) != queue, "not known of the idle phase"
+    every = replace(early, hottest=1, user=float(early.cores))
+    assert told(every, late) == queue, "all CPUs were"
+    limit = ExaminedLimit("qdisc tbf rate 200Mbit of ens4 on a", "95 % of it", "cause")
+    assert told(late, limits=(limit,)) == queue
 
 
 def test_a_queue_is_not_larger_than_its_round_trip_time() -> None:

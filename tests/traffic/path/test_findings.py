@@ -95,7 +95,7 @@ def test_another_host_answers() -> None:
     """The only MAC address is that of the sender's own NIC, by proxy ARP: not of the receiver."""
     (one,) = found(healthy("a", "b", macs=(MAC["a"],)))
     assert (one.rule, one.severity) == ("path_duplicate_address", "critical")
-    assert one.title == "another host answers for 192.0.2.11 of b"
+    assert one.title == "this host itself answers for 192.0.2.11 of b"
     assert found(healthy("a", "b", macs=("02:00:00:00:00:99",))) == (), (
         "a network that answers for all, as in clouds"
     )
@@ -116,6 +116,81 @@ def test_several_answers_are_two_machines_or_one() -> None:
     (one,) = found(healthy("a", "b", macs=macs))
     assert one.title.startswith("2 MAC addresses answer for 192.0.2.11")
     assert "or one answers by several NICs" in one.why and "random" not in one.why
+
+
+def answered_by(mac: str, *macs: str, outcome: str = "ECONNREFUSED") -> PathDirection:
+    """From a to b: packets go to this MAC address, and nothing is seen at b."""
+    healthy_test = healthy("a", "b").test
+    assert healthy_test is not None and healthy_test.path is not None
+    path = replace(healthy_test.path, neighbour_address=mac)
+    icmp, udp, tcp = healthy_test.replies
+    replies = (icmp, replace(udp, rtts=()), replace(tcp, rtts=(), error=outcome))
+    direction = healthy("a", "b", path=path, macs=(mac, *macs), replies=replies)
+    return replace(direction, listener=PathListener(40000, ended=True, arrived=()))
+
+
+def with_third() -> dict[str, HostFacts]:
+    """A third host is watched, which is no end of the test."""
+    third = FACTS["b"].snapshot
+    links = {2: replace(third.links[2], address=OTHER)}
+    return {**FACTS, "c": HostFacts(replace(third, host="c", links=links))}
+
+
+OTHER = "52:54:00:00:00:03"
+
+
+def test_other_host_that_answers_is_named_if_it_is_watched() -> None:
+    there = answered_by(OTHER, MAC["b"])
+    result = PathResult(1.0, "", 0, (there, healthy("b", "a")))
+    (one,) = path_findings(result, with_third())
+    assert one.rule == "path_duplicate_address"
+    shown = [(evidence.what, evidence.value) for evidence in one.evidence]
+    assert ("192.0.2.11 answered by", f"{OTHER} (c {NIC})") in shown
+    assert ("in use", f"{OTHER} (c {NIC})") in shown
+    assert one.fixes[0].note == f"They are c {NIC} and b {NIC}."
+    (only,) = path_findings(
+        PathResult(1.0, "", 0, (answered_by(OTHER), healthy("b", "a"))), with_third()
+    )
+    assert only.title == "c answers for 192.0.2.11 of b"
+
+
+def test_answers_of_another_host_say_nothing_of_the_path() -> None:
+    """Neither that it works, nor of a firewall; also for the way back, which leads there too."""
+    stranger = "02:00:00:00:00:99"
+    (one,) = found(answered_by(stranger, MAC["b"]))
+    assert one.rule == "path_duplicate_address"
+    assert one.why.endswith(
+        "The one in use is not that of b: what was answered in this test was answered by another "
+        "machine."
+    )
+    silent = tuple(
+        replace(replies, rtts=(), error="ETIMEDOUT" if replies.protocol == "tcp" else "")
+        for replies in healthy("b", "a").test.replies  # type: ignore[union-attr]
+    )
+    back = healthy("b", "a", replies=silent, sizes=())
+    result = PathResult(1.0, "", 0, (answered_by(stranger, MAC["b"]), back))
+    assert [one.rule for one in path_findings(result, FACTS)] == ["path_duplicate_address"]
+    in_use = answered_by(MAC["b"], stranger)
+    result = PathResult(1.0, "", 0, (in_use, back))
+    assert "path_no_answer" in [one.rule for one in path_findings(result, FACTS)]
+
+
+@pytest.mark.parametrize(
+    ("arrived", "begins"),
+    [
+        ((ReceivedPackets("icmp", 2, 20, 84, 64),), "The path itself works: other protocols"),
+        (None, "Other protocols are answered. Possible"),
+        ((), "Other protocols are answered, but none of their packets is seen at b: another host"),
+    ],
+)
+def test_path_works_if_what_was_answered_is_seen_at_the_other_end(
+    arrived: tuple[ReceivedPackets, ...] | None, begins: str
+) -> None:
+    there = replace(
+        answered_by(MAC["b"]), listener=PathListener(40000, ended=True, arrived=arrived)
+    )
+    findings = [one for one in found(there) if one.rule == "path_firewall"]
+    assert findings and all(one.why.startswith(begins) for one in findings)
 
 
 def test_entry_that_nobody_confirms_may_be_made_by_the_other_end() -> None:

@@ -241,6 +241,22 @@ def test_explicit_ends_need_no_shared_subnet() -> None:
     )
 
 
+def test_subnet_in_which_a_third_host_has_the_address_too_is_not_said_to_be_none() -> None:
+    """The pair is left out because it is ambiguous; both ends by their NICs are not."""
+    pairs, hosts = between(
+        machine("a", nic(3, "ens3", "192.0.2.1")),
+        machine("b", nic(5, "ens3", "192.0.2.2")),
+        machine("c", nic(7, "ens3", "192.0.2.1")),
+    )
+    with pytest.raises(
+        NictopError,
+        match=r"a and b have no unambiguous pair of addresses: 192\.0\.2\.1 is on a and c: give NIC",
+    ):
+        select_pair(REQUEST, pairs, hosts)
+    chosen = select_pair(replace(REQUEST, client_nic="ens3", server_nic="ens3"), pairs, hosts)
+    assert chosen.client == Endpoint("a", 3, "192.0.2.1")
+
+
 def test_a_host_that_is_read_in_part_is_not_said_to_share_no_subnet() -> None:
     whole = machine("a", nic(3, "ens3", "192.0.2.1"))
     assert whole.inventory is not None

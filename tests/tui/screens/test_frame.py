@@ -27,7 +27,7 @@ from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.traffic import TrafficController
 from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, checked_keymap, key_label
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
-from nictop.tui.screens.dialogs.leave import LeaveScreen, StopScreen
+from nictop.tui.screens.dialogs.leave import OVER_TITLE, LeaveScreen, StopScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
@@ -306,7 +306,9 @@ async def test_a_notice_covers_neither_the_worst_finding_nor_the_keys(
         assert screen.drawn()[-3:] == before[-3:]
 
 
-async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_question_ends_with_what_it_asks_about_and_stays_until_it_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     states = {"running": True, "unconfirmed": True}
     monkeypatch.setattr(TrafficController, "running", property(lambda self: states["running"]))
     monkeypatch.setattr(Changes, "is_unconfirmed", property(lambda self: states["unconfirmed"]))
@@ -324,6 +326,9 @@ async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.Monke
         await screen.settle()
         assert any("Stop the test?" in row for row in screen.drawn())
         await end("running")
+        assert isinstance(screen.app.screen, StopScreen)
+        assert any("The test has ended." in row for row in screen.drawn())
+        await screen.press("enter")
         assert isinstance(screen.app.screen, LiveScreen)
         states["running"] = True
         await screen.press("q")
@@ -332,11 +337,13 @@ async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.Monke
         text = "\n".join(screen.drawn())
         assert "A change is not confirmed" in text and "A test is running" not in text
         await end("unconfirmed")
+        assert any("has ended by itself." in row for row in screen.drawn())
+        await screen.press("escape")
         assert isinstance(screen.app.screen, LiveScreen)
 
 
 @pytest.mark.parametrize(
-    ("number", "seconds", "stage", "is_closed"),
+    ("number", "seconds", "stage", "is_over"),
     [
         (1, 9.0, "", False),
         (1, 10.1, "", True),
@@ -347,7 +354,7 @@ async def test_a_question_goes_with_what_it_asks_about(monkeypatch: pytest.Monke
     ids=["measuring", "over", "counters", "last of two", "another run follows"],
 )
 async def test_whether_to_stop_is_asked_no_longer_when_the_time_is_over(
-    monkeypatch: pytest.MonkeyPatch, number: int, seconds: float, stage: str, is_closed: bool
+    monkeypatch: pytest.MonkeyPatch, number: int, seconds: float, stage: str, is_over: bool
 ) -> None:
     point = IntervalPoint(5.0, Interval(4.0, 5.0, 8e6, sends=False))
     made = result(flows=(flow(1.0, points=(point,)),), plan=replace(PLAN, time=10))
@@ -364,7 +371,9 @@ async def test_whether_to_stop_is_asked_no_longer_when_the_time_is_over(
         views.pop(0)
         screen.nictop.traffic.changed.publish()
         await screen.settle()
-        assert isinstance(screen.app.screen, LiveScreen) is is_closed
+        question = screen.app.screen
+        assert isinstance(question, StopScreen)
+        assert (question.dialog_title == OVER_TITLE) is is_over
 
 
 # --------------------------------------------------------------------------------------------- keys

@@ -16,6 +16,8 @@ from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
 from nictop.traffic.path.findings.neighbours import (
+    answers_go_to_another_host,
+    goes_to_another_host,
     neighbour_findings,
     unconfirmed_neighbour_findings,
 )
@@ -115,6 +117,7 @@ def path_findings(
             known_firewalls.get(sender),
             drops or {},
             ends,
+            facts,
         )
         for finding in _findings(tested):
             key = (finding.rule, finding.host, finding.subject, finding.title)
@@ -163,6 +166,8 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
         yield from own_address_findings(tested)
         return
     yield from neighbour_findings(tested)
+    if goes_to_another_host(tested):
+        return  # whatever was answered or not says nothing of the receiver
     yield from rp_filter_findings(tested)
     yield from unused_nic_findings(tested)
     if tested.is_answered:
@@ -173,7 +178,8 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
         yield from asymmetric_findings(tested)
     else:
         yield from down_nic_findings(tested)
-        yield from unanswered_findings(tested)
+        if not answers_go_to_another_host(tested):
+            yield from unanswered_findings(tested)
 
 
 def _why_lost(tested: TestedDirection, lost: int) -> str:

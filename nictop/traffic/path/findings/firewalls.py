@@ -139,10 +139,24 @@ def _firewall_finding(
         link,
         _title(tested, protocols, outcome.kind, source),
         evidence=_evidence(tested, protocols, outcome, seen),
-        why=f"The path itself works: other protocols are answered. "
+        why=f"{_other_protocols_text(tested)} "
         f"{_causes(tested, outcome.kind, seen)} "
         f"{_consequence(tested, is_icmp=is_icmp)}",
         fixes=fixes,
+    )
+
+
+def _other_protocols_text(tested: TestedDirection) -> str:
+    """What the answers to other protocols show: who has sent them, an answer alone does not say."""
+    is_seen = tested.is_seen_at_receiver
+    if is_seen:
+        return "The path itself works: other protocols are answered."
+    if is_seen is None:
+        return "Other protocols are answered."
+    return (
+        f"Other protocols are answered, but none of their packets is seen at "
+        f"{tested.receiver.host}: another host with its address may answer, or a device in its "
+        "name."
     )
 
 

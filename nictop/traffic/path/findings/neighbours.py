@@ -9,7 +9,9 @@ from nictop.probe.records import Link, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import sysctl_fixes
+from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
+from nictop.traffic.path.result import PathDirection
 
 LEARNED_STATES = ("reachable", "stale", "delay", "probe")
 """States of an entry that was learned, and expires; permanent and noarp entries need no answers."""
@@ -17,7 +19,7 @@ MAX_CONFIRMED_RTT = 0.1
 """Seconds: with longer round trips an answer to a request may have been missed."""
 
 Owners = Mapping[str, Sequence[tuple[str, str]]]
-"""MAC address that answers → (host, NIC) of both ends that have it; (): another machine."""
+"""MAC address that answers → (host, NIC) of watched hosts that have it; (): another machine."""
 
 
 def neighbour_findings(tested: TestedDirection) -> Iterator[Finding]:
@@ -46,6 +48,39 @@ def _wrong_owner(
             yield _other_host(tested, link, owners)
     elif tuple(owners) not in ((), (tested.receiver.mac,)):
         yield _other_nics(tested, owners)
+
+
+def goes_to_another_host(tested: TestedDirection) -> bool:
+    """What is sent to the address goes to another host that answers for it: one beside the
+    receiver, or one that is watched. `neighbour_findings` has a finding about it."""
+    return _uses_other_mac(tested, tested.direction, tested.peer)
+
+
+def answers_go_to_another_host(tested: TestedDirection) -> bool:
+    """The same of what the receiver sends back."""
+    return _uses_other_mac(tested, tested.back, tested.host)
+
+
+def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: HostFacts) -> bool:
+    """`end`: the receiver of the direction."""
+    test = direction.test
+    if test is None or test.path is None:
+        return False
+    used, answering = _used_mac(test), _answering_macs(test)
+    own = {link.address for link in end.links}
+    if used in own or used not in answering:
+        return False
+    if not own.isdisjoint(answering):
+        return True
+    is_watched = any(host != end.name for host, _ in _nics_with(tested.watched, used))
+    return is_watched and test.path.ifindex == direction.sender.ifindex
+
+
+def _used_mac(test: PathTest) -> str:
+    """Of the neighbour entry, if the other end is in the subnet of the sender; "": not known."""
+    if test.path is None or test.path.gateway is not None:
+        return ""
+    return test.path.neighbour_address or ""
 
 
 def _has_nic_of_peer(tested: TestedDirection, nics: Sequence[tuple[str, str]]) -> bool:
@@ -122,15 +157,14 @@ def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Findi
         evidence=_evidence(tested, owners),
         why="Several machines have the address, or one answers by several NICs or for another one "
         "(proxy ARP, redundant routers). Which one receives the packets can change whenever the "
-        "neighbour entry is renewed: if these are two machines, connections hang or are reset.",
+        "neighbour entry is renewed: if these are two machines, connections hang or are reset."
+        f"{_other_host_in_use(tested)}",
         fixes=(
             Fix(
                 "peer",
                 "Give one of them another address, if these are two machines",
                 (),
-                note="Find the other host: the port of its MAC address is in the forwarding table "
-                "of the bridge "
-                "or switch (bridge fdb show).",
+                note=_where_they_are(owners),
             ),
             Fix(
                 "here",
@@ -142,6 +176,27 @@ def _several_hosts(tested: TestedDirection, link: Link, owners: Owners) -> Findi
                 persistent=None,
             ),
         ),
+    )
+
+
+def _other_host_in_use(tested: TestedDirection) -> str:
+    """Whose answers the test has measured, if not those of the receiver."""
+    if not goes_to_another_host(tested):
+        return ""
+    return (
+        f" The one in use is not that of {tested.receiver.host}: what was answered in this test "
+        "was answered by another machine."
+    )
+
+
+def _where_they_are(owners: Owners) -> str:
+    """The NICs that are watched, and how the others are found."""
+    known = [text for nics in owners.values() for text in _nic_texts(nics)]
+    if all(owners.values()):
+        return f"They are {' and '.join(known)}."
+    return (
+        "Find the other host: the port of its MAC address is in the forwarding table of the "
+        "bridge or switch (bridge fdb show)."
     )
 
 
@@ -167,18 +222,27 @@ def _other_nics(tested: TestedDirection, owners: Owners) -> Finding:
 
 
 def _other_host(tested: TestedDirection, link: Link, owners: Owners) -> Finding:
+    other = _other_host_name(tested, owners)
     return path_finding(
         "path_duplicate_address",
         "critical",
         tested.host,
         link,
-        f"another host answers for {_resolved(tested)} of {tested.receiver.host}",
+        f"{other} answers for {_resolved(tested)} of {tested.receiver.host}",
         evidence=_evidence(tested, owners),
         why=f"Packets to {tested.receiver.host} are sent to another host: both have the address, "
         f"or the other one answers "
         "for it (proxy ARP).",
         fixes=(Fix("peer", "Give one of them another address, or turn proxy_arp off", ()),),
     )
+
+
+def _other_host_name(tested: TestedDirection, owners: Owners) -> str:
+    hosts = {host for nics in owners.values() for host, _ in nics}
+    if len(hosts) != 1:
+        return "another host"
+    name = hosts.pop()
+    return "this host itself" if name == tested.sender.host else name
 
 
 def _resolved(tested: TestedDirection) -> str:
@@ -191,16 +255,32 @@ def _evidence(tested: TestedDirection, owners: Owners) -> tuple[Evidence, ...]:
     source = "neighbour discovery" if is_ipv6 else "ARP"
     found = []
     for mac, nics in owners.items():
-        names = ", ".join(f"{host} {name}" for host, name in nics)
-        text = f"{mac} ({names or 'not a watched NIC'})"
+        text = f"{mac} ({_names(nics)})"
         found.append(Evidence(f"{_resolved(tested)} answered by", text, source))
+    used = _used_mac(tested.test)
+    if len(owners) > 1 and used in owners:
+        asked = f"ip neighbour show to {_resolved(tested)}"
+        found.append(Evidence("in use", f"{used} ({_names(owners[used])})", asked))
     return tuple(found)
 
 
+def _names(nics: Sequence[tuple[str, str]]) -> str:
+    return ", ".join(_nic_texts(nics)) or "not a watched NIC"
+
+
 def _owners(tested: TestedDirection, mac: str) -> list[tuple[str, str]]:
-    """(host, NIC) of both ends with this MAC address."""
+    """(host, NIC) of both ends with this MAC address, else of other watched hosts: the macvtap of a
+    guest has the MAC address of its NIC."""
     ends = {tested.host.name: tested.host, tested.peer.name: tested.peer}
+    return _nics_with(ends, mac) or _nics_with(tested.watched, mac)
+
+
+def _nics_with(hosts: Mapping[str, HostFacts], mac: str) -> list[tuple[str, str]]:
     found = []
-    for name, host in ends.items():
+    for name, host in hosts.items():
         found += [(name, link.name) for link in host.links if link.address == mac]
     return found
+
+
+def _nic_texts(nics: Sequence[tuple[str, str]]) -> list[str]:
+    return [f"{host} {name}" for host, name in nics]

@@ -60,6 +60,8 @@ class TestedDirection:
     """Host → what its kernel dropped while the test was repeated."""
     far_ends: Mapping[EndKey, FarEnd] = field(default_factory=dict)
     """Of the veths of all watched hosts."""
+    watched: Mapping[str, HostFacts] = field(default_factory=dict)
+    """Host → facts, of all watched hosts."""
 
     @property
     def sender(self) -> PathEnd:
@@ -122,6 +124,17 @@ class TestedDirection:
         if listener.arrived is not None:
             return listener.arrived
         return listener.delivered or None
+
+    @property
+    def is_seen_at_receiver(self) -> bool | None:
+        """A packet of a protocol that was answered came in at the receiver; None: its packet
+        socket is not known to have seen them all."""
+        listener = self.direction.listener
+        if listener is None or not listener.ended or listener.arrived is None:
+            return None
+        outcomes = self.outcomes
+        answered = [name for name in outcomes if outcomes[name].kind == "answered"]
+        return packets_of(listener.arrived, answered) > 0
 
     @property
     def path_back(self) -> TrafficPath | None:

@@ -11,7 +11,7 @@ between two runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from nictop.traffic.run.events import FINAL_COUNTERS
@@ -69,9 +69,18 @@ def _phase(traffic: TrafficController) -> Phase:
     return "late" if has_end and run_view.seconds >= plan.span else "measuring"
 
 
+OVER_TITLE = "Nothing to ask any more"
+OVER_PHASES: Mapping[Phase, str] = {
+    "measuring": "The test measures.",
+    "late": "The measured time is over; the programs that measure have not ended yet.",
+    "counters": "The measurement is over; the counters of the hosts are read.",
+}
+
+
 class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
-    """Text and two buttons; the result is whether the answer was yes. It closes by itself, with
-    None, as soon as there is nothing to ask any more (`is_due`)."""
+    """Text and two buttons; the result is whether the answer was yes. As soon as there is nothing
+    to ask any more (`is_due`), it says so and has one button, which closes it with None: it does
+    not close by itself, so that the keys that were meant for it do nothing to the screen below."""
 
     IS_OF_PRESENT = True
 
@@ -84,12 +93,23 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
         super().__init__()
         self._text = text
         self._was_due = False
+        self._is_over = False
+        """There is nothing to ask any more."""
 
     @property
     def dialog_title(self) -> str:
-        return self.DIALOG_TITLE
+        return OVER_TITLE if self._is_over else self.DIALOG_TITLE
+
+    @property
+    def key_hints(self) -> str:
+        return self.hints("Esc Close") if self._is_over else super().key_hints
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
+        if self._is_over:
+            return list(self.wrapped(self.over_sentence(), cells))
+        return self.question_lines(cells)
+
+    def question_lines(self, cells: int) -> Sequence[SpanLine]:
         lines: list[SpanLine] = []
         for part in self._text.split("\n"):
             lines += self.wrapped(part, cells)
@@ -107,15 +127,21 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
         """What it says is still true."""
         return True
 
+    def over_sentence(self) -> str:
+        """Why there is nothing to ask any more."""
+        return "A test is running." if self.nictop.traffic.running else "The test has ended."
+
     def _update(self) -> None:
         if not self.is_current:  # another dialog is above it: `on_screen_resume` follows
             return
         if self._was_due and not self.is_due():
-            self.dismiss(None)
-        else:
-            self.draw()
+            self._is_over = True
+        self.draw()
 
     def show_buttons(self, row: ButtonRow) -> None:
+        if self._is_over:
+            row.show((Button("cancel", "OK"),), stage="over", chosen="cancel")
+            return
         row.show(
             (Button("yes", self.YES_LABEL), Button("cancel", self.NO_LABEL)),
             stage="asked",
@@ -126,7 +152,7 @@ class ConfirmDialog(NictopScreen, Dialog["bool | None"]):
         self.dismiss(True)
 
     def action_cancel(self) -> None:
-        self.dismiss(False)
+        self.dismiss(None if self._is_over else False)
 
 
 class StopScreen(ConfirmDialog):
@@ -150,7 +176,15 @@ class StopScreen(ConfirmDialog):
             return False
         return self._asked_in in (None, _phase(traffic))
 
-    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+    def over_sentence(self) -> str:
+        traffic = self.nictop.traffic
+        if not traffic.running:
+            return "The test has ended."
+        if traffic.is_stopping:
+            return "The test is being stopped."
+        return OVER_PHASES[_phase(traffic)]
+
+    def question_lines(self, cells: int) -> Sequence[SpanLine]:
         return list(self.wrapped(stop_sentence(self.nictop.traffic), cells))
 
 
@@ -165,7 +199,10 @@ class LeaveScreen(ConfirmDialog):
     def is_due(self) -> bool:
         return self.nictop.traffic.running or self.nictop.changes.is_unconfirmed
 
-    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+    def over_sentence(self) -> str:
+        return "What quitting would have ended has ended by itself."
+
+    def question_lines(self, cells: int) -> Sequence[SpanLine]:
         lines: list[SpanLine] = []
         traffic = self.nictop.traffic
         if traffic.is_stopping:

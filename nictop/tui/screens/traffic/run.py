@@ -76,7 +76,10 @@ class RunChangeScreen(ChangeScreen):
     def is_due(self) -> bool:
         return self.nictop.traffic.awaits_answer
 
-    def text_lines(self, cells: int) -> Sequence[SpanLine]:
+    def over_sentence(self) -> str:
+        return "The experiment does not wait for this change any more."
+
+    def question_lines(self, cells: int) -> Sequence[SpanLine]:
         lines = list(self.wrapped(self.nictop.traffic.sentence, cells))
         return [*lines, *self.wrapped(NOT_APPLIED, cells)]
 

@@ -19,6 +19,7 @@ from nictop.report.runs.sentences import (
     workload_plan_text,
 )
 from nictop.traffic.analysis.loaded import added_latency
+from nictop.traffic.generators.intervals import has_rate
 from nictop.traffic.results.caveats import caveat_of, caveat_of_runs, with_caveat
 from nictop.traffic.results.measures import deciding_text
 from nictop.traffic.run.events import FINAL_COUNTERS
@@ -106,6 +107,8 @@ def _transactions_text(run_view: RunView) -> str:
         newest = run_view.newest(run_view.transactions)
         if newest is None:
             return ""
+        if not has_rate(newest.seconds, run_view.plan.interval):
+            return f"p50 {units.duration(newest.latency.p50)}"
         rate, median = newest.rate, newest.latency.p50
     return f"{units.per_second(rate)} p50 {units.duration(median)}"
 

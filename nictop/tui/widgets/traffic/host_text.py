@@ -101,6 +101,8 @@ def hottest_text(busy: Busy | None, *, brief: bool = False) -> Part:
         return ()
     tone = _core_tone(busy)
     mark = " ▲" if tone else "  "
+    if busy.cores > 1 and round(100 * (busy.share + busy.steal_share)) >= 100:
+        return (("all ", "dim"), (f"CPUs 100 %{mark}", tone))  # none is the hottest
     core: Span = (f"CPU{busy.hottest} {100 * busy.hottest_busy:3.0f} %{mark}", tone)
     if brief:
         return (("hottest ", "dim"), core)

@@ -21,6 +21,7 @@ from nictop.model.text import units
 from nictop.model.text.glyphs import Glyphs
 from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.latency_axis import LatencyAxis, is_latency, latency_axis
+from nictop.traffic.generators.intervals import has_rate
 from nictop.traffic.generators.latency import LatencySummary
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.transactions import TransactionPoint
@@ -197,7 +198,7 @@ def _values(run_view: RunView, cursor: float | None) -> tuple[LatencySummary | N
     figures = run_view.result.transactions if run_view.result is not None else None
     if figures is None:
         newest = run_view.newest(run_view.transactions)
-        return _values_of_last(() if newest is None else (newest,))
+        return _values_of_last(run_view, () if newest is None else (newest,))
     if figures.loaded_since is None and figures.idle is not None:
         return figures.idle.latency.summary(), None
     return figures.latency.summary(), figures.rate
@@ -206,13 +207,15 @@ def _values(run_view: RunView, cursor: float | None) -> tuple[LatencySummary | N
 def _values_at(run_view: RunView, time: float) -> tuple[LatencySummary | None, float | None]:
     points = run_view.transactions
     return _values_of_last(
-        [point for point in points if point.time - point.seconds < time <= point.time]
+        run_view, [point for point in points if point.time - point.seconds < time <= point.time]
     )
 
 
 def _values_of_last(
-    points: Sequence[TransactionPoint],
+    run_view: RunView, points: Sequence[TransactionPoint]
 ) -> tuple[LatencySummary | None, float | None]:
     if not points:
         return None, None
-    return points[-1].latency, points[-1].rate
+    last = points[-1]
+    rate = last.rate if has_rate(last.seconds, run_view.plan.requests.interval) else None
+    return last.latency, rate

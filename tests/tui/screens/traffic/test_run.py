@@ -24,6 +24,8 @@ from nictop.tui.screens.dialogs.leave import (
     NOT_REPORTED,
     NOTHING_MEASURED,
     ONLY_OMITTED,
+    OVER_PHASES,
+    OVER_TITLE,
     SAVED,
     LeaveScreen,
     StopScreen,
@@ -214,8 +216,10 @@ async def test_the_question_says_what_is_saved_at_each_moment(
         traffic._stopped_at = monotonic()
         traffic.publish()
         await screen.settle()
-        assert isinstance(screen.app.screen, RunScreen), "it is being ended: nothing to ask"
+        assert dialog_words(screen) == "The test is being stopped.", "nothing to ask"
+        await screen.press("escape")
         page = screen.app.screen
+        assert isinstance(page, RunScreen)
         page.action_stop()
         await screen.settle()
         assert screen.app.screen is page
@@ -239,7 +243,27 @@ async def test_the_question_of_an_experiment_tells_runs_that_have_ended(
         assert dialog_words(screen) == f"{SAVED}; the run that runs now has measured nothing yet."
         traffic._live.process(RunFinished(Result(PLAN, 0.0)))  # type: ignore[union-attr]
         traffic.publish()
-        await wait_until(screen, lambda: not isinstance(screen.app.screen, StopScreen))
+        await wait_until(screen, lambda: dialog_words(screen) == OVER_PHASES["counters"])
+
+
+async def test_keys_for_a_question_that_is_over_start_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It stays, without its buttons: Enter on the page of a test that has ended starts it again."""
+    async with question_of_a_run(monkeypatch) as (screen, _):
+        traffic = screen.nictop.traffic
+        started: list[object] = []
+        monkeypatch.setattr(traffic, "start", lambda *asked, **_: started.append(asked))
+        monkeypatch.setattr(TrafficController, "running", property(lambda self: False))
+        traffic.request = RunRequest("vm1", "vm2")
+        traffic.publish()
+        await screen.settle()
+        question = screen.app.screen
+        assert isinstance(question, StopScreen) and question.dialog_title == OVER_TITLE
+        assert dialog_words(screen) == "The test has ended."
+        await screen.press("left", "enter")
+        await screen.settle()
+        assert started == []
 
 
 async def test_the_question_before_quitting_does_not_promise_a_result(

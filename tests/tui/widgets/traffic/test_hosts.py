@@ -158,10 +158,17 @@ def test_of_a_finished_run_the_measured_seconds_are_shown() -> None:
     assert "CPU  90 % of 4" in text(draw_hosts(over, Viewport(cursor=8.5), 80, 2))[0]
 
 
+def test_no_core_is_the_hottest_while_all_are_full() -> None:
+    """The bottleneck may be another one than the first of them."""
+    assert hottest_text(FULL) == (("all ", "dim"), ("CPUs 100 % ▲", "bad"))
+    assert hottest_text(replace(FULL, user=0.0, steal=0.5))[0] == ("all ", "dim")
+
+
 def test_a_core_that_only_takes_packets_is_marked_and_steal_is_named() -> None:
-    assert hottest_text(FULL)[1] == ("CPU1 100 % ▲", "bad")
-    assert hottest_text(replace(FULL, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
-    assert hottest_text(replace(FULL, hottest_softirq=0.1, hottest_busy=0.6))[1] == (
+    one = replace(FULL, user=0.0)
+    assert hottest_text(one)[1] == ("CPU1 100 % ▲", "bad")
+    assert hottest_text(replace(one, hottest_softirq=0.1))[1] == ("CPU1 100 % ▲", "warn")
+    assert hottest_text(replace(one, hottest_softirq=0.1, hottest_busy=0.6))[1] == (
         "CPU1  60 %  ",
         "",
     )
