@@ -103,7 +103,7 @@ KEYS: dict[str, Key] = {
     ),
     "mark": Key("m", "mark A or B, and compare them: results; interfaces, hosts: what differs"),
     "watch": Key("w", "Hosts: watch all guests of the selected host that run"),
-    "quit": Key("q", "quit ({interrupt}: without a question; {suspend} suspends)"),
+    "quit": Key("q", "quit ({interrupt}: at once; {suspend} suspends)"),
 }
 """Id → key."""
 
