@@ -16,7 +16,12 @@ from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
 from nictop.model.doubts import doubts_of
 from nictop.model.facts.hardware import pcie_text
 from nictop.model.facts.routing import UNANSWERED_STATES
-from nictop.model.managers.link_managers import is_activated, link_manager, profile_name
+from nictop.model.managers.link_managers import (
+    EXTERNAL,
+    is_activated,
+    link_manager,
+    profile_name,
+)
 from nictop.model.parts import rates_of_links
 from nictop.model.per_inventory import PerInventory, neighbours_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
@@ -245,7 +250,7 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
     manager = link_manager(link, inventory, configuration)
     if manager.name == "none":
         state: StepState = "none" if link.addresses else "failed"
-        return state, "no manager"
+        return state, "external" if name == EXTERNAL else "no manager"
     if manager.tone in ("warn", "bad"):
         has_name = name != units.UNKNOWN
         return ("failed", f"{name}: {manager.state}" if has_name else manager.state)

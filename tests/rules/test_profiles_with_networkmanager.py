@@ -413,6 +413,25 @@ def test_a_nic_without_any_profile(title: str) -> None:
         assert addresses(place.manager) == ["192.0.2.9/24"]
 
 
+@pytest.mark.parametrize("title", ["Add a profile with a static address", "Activate the profile"])
+def test_a_nic_whose_address_was_removed_by_hand(title: str) -> None:
+    """NetworkManager goes on describing it, and activates nothing."""
+    rule = "networkmanager_only_describes_the_nic"
+    with networkmanager_with_nics(NIC) as place:
+        place.host.patch["links"][f"far{NIC}"] = {"lower": None}  # else the NIC is used by it
+        manager, address = place.manager, "192.0.2.9/24"
+        manager.wait_for(lambda: manager.device_state(NIC) == DISCONNECTED)
+        manager.namespace.run(["ip", "address", "add", address, "dev", NIC])
+        manager.wait_for(lambda: manager.only_describes(NIC))
+        assert find_finding((place,), rule, NIC) is None
+        manager.namespace.run(["ip", "address", "del", address, "dev", NIC])
+        if title == "Activate the profile":
+            static = ("ipv4.method", "manual", "ipv4.addresses", address)
+            manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "a", *static)
+        apply_fix(place, rule, NIC, title, ADDRESS=address)
+        assert addresses(manager) == [address]
+
+
 def test_networking_is_enabled_again() -> None:
     with networkmanager_with_nics(NIC) as place:
         place.manager.nmcli("networking", "off")

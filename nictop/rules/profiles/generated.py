@@ -59,6 +59,7 @@ Case = tuple[Link, ManagedDevice, Profile]
         "profile_names_a_missing_interface",
         "profile_names_a_missing_mac_address",
         "configuration_names_an_old_name",
+        "networkmanager_only_describes_the_nic",
     ),
     needs=("pci.physical_function",),
     uses=("networkmanager",),
