@@ -312,6 +312,15 @@ async def test_what_stayed_is_said() -> None:
     assert carried.log[-1].state == "failed"
 
 
+async def test_what_stayed_ends_the_change_at_once() -> None:
+    """The host says that nothing follows: "rolling back" would not be true any more."""
+    last = replace(line("failed", "rollback incomplete: ens4"), is_last=True)
+    words = (*APPLIED, line("undoing", "late"), last)
+    carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=PATIENT)
+    assert carried.kinds[-2:] == ["Undoing", "ChangeEnded"]
+    assert (carried.end.outcome, carried.end.text) == ("failed", "rollback incomplete: ens4")
+
+
 async def test_a_probe_that_does_not_answer() -> None:
     carried = await carry(ScriptedProbe(prepare=[]), keep, limits=replace(PATIENT, reply=0.2))
     assert (
