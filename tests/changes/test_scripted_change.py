@@ -120,7 +120,7 @@ async def test_what_something_else_changed_is_not_called_kept() -> None:
     assert (carried.end.outcome, carried.end.text) == ("overridden", DIFFERENCE)
     assert [entry.state for entry in carried.log] == ["begun", "overridden"]
     text = " ".join(" ".join(log_lines(ChangeLog((carried.log[-1],)), 200)).split())
-    assert "kept, but not all values held" in text
+    assert "kept, but changed since by something else" in text
     assert f"changed since, not by nictop: {DIFFERENCE}" in text
 
 

@@ -376,7 +376,7 @@ def test_what_a_profile_describes(
         "ipv4": {"method": ("s", ipv4)},
         "ipv6": {"method": ("s", ipv6)},
     }
-    profile = BusProfile("/p", "u", "u", NIC, "", 0x8, True, settings)  # type: ignore[arg-type]
+    profile = BusProfile("/p", "u", "u", NIC, "", 0x8, True, settings)
     assert profile.is_empty is expected
 
 
@@ -1076,7 +1076,7 @@ def test_the_plan_says_what_a_rollback_cannot_bring_back(
     flags: int, external: bool, method: str, before: str, words: str
 ) -> None:
     settings = {"ipv4": {"method": ("s", method)}}
-    profile = BusProfile("/p", "u", "described", NIC, "", flags, True, settings)  # type: ignore[arg-type]
+    profile = BusProfile("/p", "u", "described", NIC, "", flags, True, settings)
     other = BusProfile("/q", "v", "mine", NIC, "", 0, False, {})
     device = Device(NIC, "/d", 100, 0, True, True, "u", "/a", (), (), (), external)
     now = NmState(":1.1", {NIC: device}, {"u": profile, "v": other})
