@@ -21,9 +21,9 @@ NO_REPLY_YET = "no DHCP reply yet"
 TRYING_AGAIN = "DHCP failed before, trying again"
 NOT_TRYING = "DHCP failed, not trying now"
 FIRST_ATTEMPT = (
-    "No failed attempt was read, but whether one has failed is not known: NetworkManager begins the "
-    "next one at once, and does not tell it then (journalctl -u NetworkManager). The finding becomes "
-    "critical when a failure is read."
+    "No failed attempt was read, but whether one has failed is not known: NetworkManager begins "
+    "the next one at once, and does not tell it then (journalctl -u NetworkManager). The finding "
+    "becomes critical when a failure is read."
 )
 LATER_ONES = "Later ones may not have been read (journalctl -u NetworkManager)."
 RETRY = "NetworkManager tries again by itself."
