@@ -371,7 +371,7 @@ def test_a_profile_that_networkmanager_activates_where_it_only_described() -> No
 def test_what_a_profile_describes(
     connection: dict[str, object], ipv4: str, ipv6: str, expected: bool
 ) -> None:
-    settings = {
+    settings: dict[str, dict[str, object]] = {
         "connection": connection,
         "ipv4": {"method": ("s", ipv4)},
         "ipv6": {"method": ("s", ipv6)},
