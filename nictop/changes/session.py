@@ -294,6 +294,8 @@ class ChangeSession:
             return [Undoing(self._reason(line.text))]
         if line.kind == "failed":
             self._error = "; ".join(filter(None, (self._error, line.text)))
+            if line.is_last:
+                return [ChangeEnded("failed", self._error)]
             return [StepFailed(line.text, was_applied=self._deadline is not None)]
         if line.kind == "refused" and self._kept:
             return [ChangeEnded("unknown", line.text)]

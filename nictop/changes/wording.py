@@ -36,7 +36,7 @@ from nictop.rules.wording import command_lines
 STATE_TEXTS: dict[State, str] = {
     "begun": "started, result unknown",
     "kept": "kept",
-    "overridden": "kept, but not all values held",
+    "overridden": "kept, but changed since by something else",
     "undone": "rolled back",
     "restarted": "ended by a restart of the host",
     "refused": "refused",
@@ -47,8 +47,7 @@ STATE_TEXTS: dict[State, str] = {
 }
 OUTCOME_TEXTS: dict[Outcome, str] = {
     "kept": "kept: the new values stay",
-    "overridden": "not all new values are there: something else has changed them since, and nictop "
-    "does not overwrite that",
+    "overridden": "kept, but changed since by something else, which nictop does not overwrite",
     "undone": "rolled back, the previous values are verified",
     "restarted": "the host was restarted, and has the previous values",
     "refused": "refused, nothing changed",

@@ -17,7 +17,12 @@ from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
 from nictop.model.doubts import doubts_of
 from nictop.model.facts.hardware import pcie_text
 from nictop.model.facts.routing import UNANSWERED_STATES
-from nictop.model.managers.link_managers import is_activated, link_manager, profile_name
+from nictop.model.managers.link_managers import (
+    EXTERNAL,
+    is_activated,
+    link_manager,
+    profile_name,
+)
 from nictop.model.parts import rates_of_links
 from nictop.model.per_inventory import PerInventory, neighbours_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
@@ -273,7 +278,7 @@ def _profile(link: Link, snapshot: Snapshot) -> StepFacts:
     if manager.name == "none":
         needs_none = link.addresses or port_master(link, snapshot) is not None
         state: StepState = "none" if needs_none else "failed"
-        return state, "no manager"
+        return state, "external" if name == EXTERNAL else "no manager"
     if manager.tone in ("warn", "bad"):
         has_name = name != units.UNKNOWN
         return ("failed", f"{name}: {manager.state}" if has_name else manager.state)

@@ -120,7 +120,7 @@ async def test_what_something_else_changed_is_not_called_kept() -> None:
     assert (carried.end.outcome, carried.end.text) == ("overridden", DIFFERENCE)
     assert [entry.state for entry in carried.log] == ["begun", "overridden"]
     text = " ".join(" ".join(log_lines(ChangeLog((carried.log[-1],)), 200)).split())
-    assert "kept, but not all values held" in text
+    assert "kept, but changed since by something else" in text
     assert f"changed since, not by nictop: {DIFFERENCE}" in text
 
 
@@ -310,6 +310,15 @@ async def test_what_stayed_is_said() -> None:
     )
     assert carried.end.outcome == "failed" and "rollback incomplete: ens4" in carried.end.text
     assert carried.log[-1].state == "failed"
+
+
+async def test_what_stayed_ends_the_change_at_once() -> None:
+    """The host says that nothing follows: "rolling back" would not be true any more."""
+    last = replace(line("failed", "rollback incomplete: ens4"), is_last=True)
+    words = (*APPLIED, line("undoing", "late"), last)
+    carried = await carry(ScriptedProbe(apply=[words]), only_apply, limits=PATIENT)
+    assert carried.kinds[-2:] == ["Undoing", "ChangeEnded"]
+    assert (carried.end.outcome, carried.end.text) == ("failed", "rollback incomplete: ens4")
 
 
 async def test_a_probe_that_does_not_answer() -> None:

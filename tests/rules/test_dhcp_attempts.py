@@ -10,7 +10,10 @@ import pytest
 from nictop.rules import Finding, diagnose
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
-SEEN = "An attempt had failed by 2027-01-15 08:00:00 UTC."
+SEEN = (
+    "An attempt had failed before NetworkManager was read at 2027-01-15 08:00:00 UTC. Later ones may "
+    "not have been read (journalctl -u NetworkManager)."
+)
 
 
 def found(rule: str, case: str) -> Finding:

@@ -251,7 +251,7 @@ def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
     manager.wait_for(lambda: manager.device_state(NIC) == IP_CONFIG)
     again = findings_of(read_host_facts(manager, known))["dhcp_never_answered", NIC]
     assert (again.severity, again.title) == ("critical", "DHCP failed before, trying again")
-    assert "An attempt had failed by 2" in again.why
+    assert "An attempt had failed before NetworkManager was read at 2" in again.why
     new = only(manager, "dhcp_never_answered")
     assert (new.severity, new.title) == ("warning", "no DHCP reply yet"), "nictop was started now"
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
@@ -411,6 +411,25 @@ def test_a_nic_without_any_profile(title: str) -> None:
         place.manager.wait_for(lambda: place.manager.device_state(NIC) == DISCONNECTED)
         apply_fix(place, "no_profile_matches", NIC, title, ADDRESS="192.0.2.9/24")
         assert addresses(place.manager) == ["192.0.2.9/24"]
+
+
+@pytest.mark.parametrize("title", ["Add a profile with a static address", "Activate the profile"])
+def test_a_nic_whose_address_was_removed_by_hand(title: str) -> None:
+    """NetworkManager goes on describing it, and activates nothing."""
+    rule = "networkmanager_only_describes_the_nic"
+    with networkmanager_with_nics(NIC) as place:
+        place.host.patch["links"][f"far{NIC}"] = {"lower": None}  # else the NIC is used by it
+        manager, address = place.manager, "192.0.2.9/24"
+        manager.wait_for(lambda: manager.device_state(NIC) == DISCONNECTED)
+        manager.namespace.run(["ip", "address", "add", address, "dev", NIC])
+        manager.wait_for(lambda: manager.only_describes(NIC))
+        assert find_finding((place,), rule, NIC) is None
+        manager.namespace.run(["ip", "address", "del", address, "dev", NIC])
+        if title == "Activate the profile":
+            static = ("ipv4.method", "manual", "ipv4.addresses", address)
+            manager.nmcli("con", "add", "type", "ethernet", "ifname", NIC, "con-name", "a", *static)
+        apply_fix(place, rule, NIC, title, ADDRESS=address)
+        assert addresses(manager) == [address]
 
 
 def test_networking_is_enabled_again() -> None:

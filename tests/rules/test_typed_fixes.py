@@ -1362,6 +1362,7 @@ TYPED_ELSEWHERE = {
     "profile_names_a_missing_interface": "test_any_name_of_a_profile_can_be_pasted",
     "profile_names_a_missing_mac_address": "test_a_clone_with_the_address_of_another_nic",
     "no_profile_matches": "test_a_nic_without_any_profile",
+    "networkmanager_only_describes_the_nic": "test_a_nic_whose_address_was_removed_by_hand",
     "networking_is_switched_off": "test_networking_is_enabled_again",
     "link_is_unmanaged": "test_an_unmanaged_nic",
     "configuration_names_an_old_name": "test_a_profile_for_the_former_name_of_the_nic",

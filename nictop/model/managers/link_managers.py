@@ -57,6 +57,9 @@ COLUMN_NAMES: dict[ManagerName, str] = {"systemd-networkd": "networkd", "network
 """Shorter names for a table column."""
 
 
+EXTERNAL = "(external)"
+"""In a column, for a link that NetworkManager only describes, as nmcli does: ``connected
+(externally)``. Its profile has the name of the link."""
 NOT_READ = "?"
 """In a column, for what may be there: a dash says that there is none."""
 
@@ -202,7 +205,7 @@ def _why_unmanaged(
 
 def _why_not_networkmanager(device: ManagedDevice) -> str:
     if is_managed(device):
-        return "configured outside NetworkManager"
+        return "NetworkManager only describes it: connected (externally)"
     text = "unmanaged in NetworkManager"
     reason = reason_text(device.reason)
     if reason:
@@ -212,10 +215,10 @@ def _why_not_networkmanager(device: ManagedDevice) -> str:
 
 def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     """For a table column: the name of the active profile, else the manager: ``ens224``, ``Wired
-    connection 1``, ``networkd``, ``netplan``; a dash if the link has neither, ``?`` if they are not
-    read. The tone is "warn"
-    for a profile that NetworkManager generated or that is not active yet, "bad" if it failed. Names
-    of profiles are arbitrary text, not escaped here."""
+    connection 1``, ``networkd``, ``netplan``; `EXTERNAL` if NetworkManager only describes it, a
+    dash if the link has neither, ``?`` if they are not read. The tone is "warn" for a profile that
+    NetworkManager generated or that is not active yet, "bad" if it failed. Names of profiles are
+    arbitrary text, not escaped here."""
     inventory, configuration = snapshot.inventory, snapshot.configuration
     if inventory is None or configuration is None or is_unread_link(link):
         return NOT_READ, "dim"
@@ -227,7 +230,10 @@ def profile_name(link: Link, snapshot: Snapshot) -> tuple[str, Tone]:
     elif not inventory.networkd and not inventory.configuration:
         return _no_manager(inventory), "dim"
     present = link_manager(link, inventory, configuration)
-    return (_no_manager(inventory), "dim") if present.name == "none" else _manager_name(present)
+    if present.name != "none":
+        return _manager_name(present)
+    is_described = device is not None and is_managed(device)
+    return EXTERNAL if is_described else _no_manager(inventory), "dim"
 
 
 def _no_manager(inventory: Inventory) -> str:

@@ -213,6 +213,7 @@ class Executor:
                 "failed",
                 f"the rollback process was killed and the change remains: {error.strerror}",
                 now,
+                is_last=True,
             )
             return
         rescuer = ChangeWorker(change_id, "rescue", pipes)
@@ -261,6 +262,7 @@ class Executor:
                 "failed",
                 "the rollback process is killed: the change may remain",
                 now,
+                is_last=True,
             )
         else:
             if not worker.rescues:
@@ -278,8 +280,11 @@ class Executor:
     def _refuse(self, change_id: str, text: str, now: float) -> None:
         self._send(change_id, "refused", text, now)
 
-    def _send(self, change_id: str, kind: str, text: str, now: float) -> None:
-        self._send_line({"time": now, "id": change_id, "kind": kind, "text": text})
+    def _send(
+        self, change_id: str, kind: str, text: str, now: float, *, is_last: bool = False
+    ) -> None:
+        line = {"time": now, "id": change_id, "kind": kind, "text": text, "is_last": is_last}
+        self._send_line(line)
 
     def _send_line(self, fields: dict[str, object]) -> None:
         with contextlib.suppress(BrokenPipeError):

@@ -47,7 +47,7 @@ RESCUE_LOCK_TIMEOUT = 60.0
 """Seconds that a rescue waits for the program that the dead guard was running."""
 CHECK_SECONDS = 1.0
 """Between two readings of the values that were applied, while the decision is waited for."""
-LAST_READ_TIMEOUT = 0.5
+LAST_READ_TIMEOUT = 1.0
 """Seconds for the reading before a rollback that is not urgent."""
 VERIFY_TIMEOUT = 10.0
 """Seconds for the reading before a change is kept; NetworkManager on a slow host takes some."""
@@ -201,7 +201,7 @@ class Guard:
     def _verify(self, applied: AppliedValues) -> Differences | None:
         """Read the values once more, now that they are to be kept; None: they cannot be read."""
         try:
-            return DifferenceReading(applied, self._roots, with_profiles=True).wait(VERIFY_TIMEOUT)
+            return DifferenceReading(applied, self._roots, must_answer=True).wait(VERIFY_TIMEOUT)
         except OSError:
             return None
 
@@ -258,13 +258,13 @@ class ValueWatch:
         elif now >= self.due:
             self.due = self._deadline
             with contextlib.suppress(OSError):
-                self.reading = DifferenceReading(self._applied, self._roots, with_profiles=False)
+                self.reading = DifferenceReading(self._applied, self._roots, must_answer=False)
 
     def read_last(self) -> None:
         """Report what differs now, if that is known soon."""
         with contextlib.suppress(OSError):
             if self.reading is None:
-                self.reading = DifferenceReading(self._applied, self._roots, with_profiles=False)
+                self.reading = DifferenceReading(self._applied, self._roots, must_answer=False)
             self._take(self.reading.wait(LAST_READ_TIMEOUT))
         self.reading = None
 

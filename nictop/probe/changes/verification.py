@@ -59,15 +59,15 @@ def read_applied(
     return AppliedValues(states, checkpoint, ifindexes)
 
 
-def read_differences(applied: AppliedValues, roots: Roots, *, with_profiles: bool) -> Differences:
+def read_differences(applied: AppliedValues, roots: Roots, *, must_answer: bool) -> Differences:
     """``ens4: mtu 1500 instead of mtu 1400`` for each value that is another one now.
-    `with_profiles`: NetworkManager is asked for the active profiles, too."""
+    `must_answer`: also that NetworkManager does not tell its profiles."""
     found: list[str] = []
     for operation, state in applied.states:
         text = _difference(operation, state, applied.ifindexes, roots)
         if text:
             found.append(text)
-    found += networkmanager_guard.differences(applied.checkpoint, with_profiles=with_profiles)
+    found += networkmanager_guard.differences(applied.checkpoint, must_answer=must_answer)
     return tuple(dict.fromkeys(found))
 
 
@@ -102,10 +102,10 @@ def within_limits(differences: Differences) -> Differences:
 class DifferenceReading:
     """A child that runs `read_differences`. Raises OSError: it cannot be started."""
 
-    def __init__(self, applied: AppliedValues, roots: Roots, *, with_profiles: bool) -> None:
+    def __init__(self, applied: AppliedValues, roots: Roots, *, must_answer: bool) -> None:
         def work(reports: int, _: int) -> None:
             os.setsid()
-            found = read_differences(applied, roots, with_profiles=with_profiles)
+            found = read_differences(applied, roots, must_answer=must_answer)
             os.write(reports, json.dumps(within_limits(found)).encode())
 
         self._pipes, self._pid = daemonize.start(work, detached=False)

@@ -37,6 +37,7 @@ class ReportPipe:
         has not kept the change, one killed after it has reported so. Killed between the watcher,
         which is told first, and the probe, which then rolls back, it has not kept the change
         either."""
+        fields = {**fields, "is_last": True}
         self.send({"end": True, "line": self._line(kind, text[:MAX_FINAL_TEXT_CHARS], fields)})
 
     def _line(self, kind: str, text: str, fields: dict[str, object]) -> dict[str, object]:

@@ -66,7 +66,7 @@ class ChangeLine:
     """A reply about the change `id`. To prepare: "prepared" or "refused". To apply: "refused", or
     "applying", "applied" and then "kept", or "undoing" and "undone". Between "applied" and its end
     "checked" each time that `differences` are others. "failed" has the error in `text`, and is
-    followed by "undoing" and "undone" unless the text names what could not be undone."""
+    followed by "undoing" and "undone" unless it `is_last`."""
 
     time: float
     """Seconds, CLOCK_MONOTONIC of the probe's machine."""
@@ -102,3 +102,5 @@ class ChangeLine:
     must be sanitized for a terminal."""
     unverified: str = ""
     """kept: why the values could not be read again; "": they were."""
+    is_last: bool = False
+    """failed: nothing follows, what the text names is not undone."""

@@ -55,6 +55,19 @@ def bring_up(host: HostFacts, profile: Profile) -> Command:
     return command("nmcli", "con", "up", *profile_arguments(host, profile))
 
 
+def activate(host: HostFacts, link: Link, profile: Profile) -> Fix:
+    """A profile that nothing activates by itself now; autoconnect, if it is off, is stored."""
+    title = "Activate the profile"
+    lines = [bring_up(host, profile)]
+    undo = [command("nmcli", "device", "disconnect", link.name)]
+    stored = None if profile.autoconnect else True
+    if not profile.autoconnect:
+        title += " and enable autoconnect"
+        lines.insert(0, modify(host, profile, "connection.autoconnect", "yes"))
+        undo.append(modify(host, profile, "connection.autoconnect", "no"))
+    return Fix("here", title, tuple(lines), stored, tuple(undo))
+
+
 ACTIVATION_FOLLOWS = "With a carrier, NetworkManager then activates the profile."
 
 

@@ -21,9 +21,11 @@ NO_REPLY_YET = "no DHCP reply yet"
 TRYING_AGAIN = "DHCP failed before, trying again"
 NOT_TRYING = "DHCP failed, not trying now"
 FIRST_ATTEMPT = (
-    "Whether an attempt has failed before is not known: NetworkManager begins the next one at once "
-    "(journalctl -u NetworkManager). The finding becomes critical when a failure is seen."
+    "No failed attempt was read, but whether one has failed is not known: NetworkManager begins "
+    "the next one at once, and does not tell it then (journalctl -u NetworkManager). The finding "
+    "becomes critical when a failure is read."
 )
+LATER_ONES = "Later ones may not have been read (journalctl -u NetworkManager)."
 RETRY = "NetworkManager tries again by itself."
 
 
@@ -43,7 +45,8 @@ def dhcp_attempts(
     failed_at = failed_before(host.snapshot.failed_attempts, link, profile.uuid)
     seen = ""
     if failed_at is not None:
-        seen = f"An attempt had failed by {event_time_text(host.inventory, failed_at)}. "
+        read_at = event_time_text(host.inventory, failed_at)
+        seen = f"An attempt had failed before NetworkManager was read at {read_at}. {LATER_ONES} "
     if has_no_address(device.state, device.reason):
         retry = RETRY if profile.autoconnect else ""
         return DhcpAttempts("critical", NOT_TRYING, f"{seen}{retry}".rstrip())

@@ -59,6 +59,7 @@ Case = tuple[Link, ManagedDevice, Profile]
         "profile_names_a_missing_interface",
         "profile_names_a_missing_mac_address",
         "configuration_names_an_old_name",
+        "networkmanager_only_describes_the_nic",
     ),
     needs=("pci.physical_function",),
     uses=("networkmanager",),
@@ -77,8 +78,8 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     in progress and no failure was seen, the NIC is between two activations, or has lost its carrier
     while it was watched. Info: the NIC is down or never had a carrier meanwhile, or is a virtual
     function without an address whose physical function is on this host: it is not assigned to a
-    guest yet, and is reported once per port. Not reported: NICs with one of your profiles active,
-    and NICs that were disconnected manually.
+    guest yet, and those of a port in the same state are reported once. Not reported: NICs with one
+    of your profiles active, and NICs that were disconnected manually.
 
     Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of
     your own takes precedence (the generated one has autoconnect-priority -999), but is used only
@@ -90,18 +91,26 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     manager = host.profiles.manager
     if manager is None or not any(profile.generated for profile in manager.profiles):
         return
-    waiting: dict[str, list[Case]] = {}
+    waiting: dict[tuple[str, str], list[Case]] = {}
     for link, device, profile in _cases(host, manager):
         if is_unassigned_vf(host, link) and not has_global_address(link):
             physical = host.functions[link.pci_address or ""].physical_function or ""
-            waiting.setdefault(physical, []).append((link, device, profile))
+            state = _state(host, link, device, profile)[1]
+            waiting.setdefault((physical, state), []).append((link, device, profile))
         else:
             yield _generated(host, link, device, profile)
     for (link, device, profile), *others in waiting.values():
         finding = _generated(host, link, device, profile, is_assigned=False)
-        names = ", ".join(other.name for other, _, _ in others)
-        also = (Evidence("also affected", names, "NetworkManager"),) if others else ()
-        yield replace(finding, severity="info", evidence=(*finding.evidence, *also))
+        if others:
+            names = ", ".join(other.name for other, _, _ in others)
+            also = names if len(others) == 1 else f"{len(others)} more VFs"
+            evidence = Evidence("also affected", names, "NetworkManager")
+            finding = replace(
+                finding,
+                title=f"{finding.title}; also {also}",
+                evidence=(*finding.evidence, evidence),
+            )
+        yield replace(finding, severity="info")
 
 
 def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:

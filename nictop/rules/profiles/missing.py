@@ -24,10 +24,10 @@ from nictop.model.managers.profile_match import (
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, ManagedDevice, NetworkManagerConfiguration, Profile
 from nictop.rules.finding import Evidence, Fix, Severity
-from nictop.rules.fixes.commands import command, with_undo
+from nictop.rules.fixes.commands import with_undo
 from nictop.rules.fixes.profiles import (
+    activate,
     bring_up,
-    modify,
     new_profile,
     other_profiles,
     profile_evidence,
@@ -309,7 +309,7 @@ def profile_does_not_connect_by_itself(host: HostFacts) -> Outcomes:
                 Evidence("profile state", waiting.wait_reason, "nmcli con show"),
             ),
             why="The NIC has no address until the profile is activated.",
-            fixes=(_activate_fix(host, link, profile),),
+            fixes=(activate(host, link, profile),),
         )
 
 
@@ -323,17 +323,6 @@ def _waiting_for_the_user(host: HostFacts, link: Link) -> ProfileMatch | None:
         if found is None and match.wait_reason in (AUTOCONNECT_OFF, DISCONNECTED_MANUALLY):
             found = match
     return found
-
-
-def _activate_fix(host: HostFacts, link: Link, profile: Profile) -> Fix:
-    title = "Activate the profile"
-    lines = [bring_up(host, profile)]
-    undo = [command("nmcli", "device", "disconnect", link.name)]
-    if not profile.autoconnect:
-        title += " and enable autoconnect"
-        lines.insert(0, modify(host, profile, "connection.autoconnect", "yes"))
-        undo.append(modify(host, profile, "connection.autoconnect", "no"))
-    return Fix("here", title, tuple(lines), True, tuple(undo))
 
 
 @host_rule(

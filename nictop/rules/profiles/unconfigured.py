@@ -1,17 +1,26 @@
-"""NICs without an address on hosts without NetworkManager: one that was just passed to a guest has
-no stanza, and one that has a stanza may still have no address."""
+"""NICs without an address: one that was just passed to a guest has no stanza, one that has a stanza
+may still have no address, and one that NetworkManager only describes has lost it."""
 
 from __future__ import annotations
 
 from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import file_and_line
+from nictop.model.managers.link_managers import is_only_described
+from nictop.model.managers.networkmanager_states import ACTIVATED
 from nictop.model.text.words import IFF_PROMISC
 from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.address_files import AddressRequest, address_files, addressing_manager
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.profiles import ADDRESS_NOTE, ADDRESS_PLACEHOLDER
+from nictop.rules.fixes.profiles import (
+    ADDRESS_NOTE,
+    ADDRESS_PLACEHOLDER,
+    activate,
+    new_profile,
+    other_profiles,
+    profile_evidence,
+)
 from nictop.rules.host import HostFacts
 from nictop.rules.link.carrier_causes import NIC_FAULTS
 from nictop.rules.profiles.naming_files import configuration_matches_a_missing_mac_address
@@ -20,7 +29,9 @@ from nictop.rules.profiles.nics import (
     is_managed_by_networkd,
     is_set_up,
     is_unassigned_vf,
+    managed_nics,
     nics,
+    set_up_otherwise,
 )
 from nictop.rules.profiles.old_names import configuration_names_a_missing_link
 from nictop.rules.registry import Outcomes, host_rule
@@ -148,6 +159,61 @@ def configured_address_is_missing(host: HostFacts) -> Outcomes:
             why=WHY_DHCP if how == "DHCP" else WHY_STATIC,
             fixes=_apply_fixes(link, entry),
         )
+
+
+@host_rule(
+    "warning",
+    yields_to=OTHER_CAUSES,
+    needs=("addresses", "configuration", "networkmanager", "routing", "pci.physical_function"),
+    uses=("networkd",),
+)
+def networkmanager_only_describes_the_nic(host: HostFacts) -> Outcomes:
+    """A NIC has a carrier and no IP address, and NetworkManager only describes it: nothing gives it
+    an address.
+
+    NetworkManager leaves a NIC alone that another program has configured: nmcli says "connected
+    (externally)", with a profile in memory that describes what was found. It begins that only for a
+    NIC with an address (or a port), and does not end it when the address is removed: no profile is
+    activated automatically, also where one matches.
+
+    Not reported: NICs that systemd-networkd or a stanza of ifupdown or netplan configures; those
+    that are used without an address (below a VLAN or macvlan, with VFs, in promiscuous mode, with
+    an XDP program, or with a route); a VF beside its PF.
+
+    Sources: NetworkManager src/core/devices/nm-device.c nm_device_generate_connection; nmcli(1).
+    """
+    for link, device in managed_nics(host):
+        described = host.profiles.active(link)
+        if device.state != ACTIVATED or described is None:
+            continue
+        if not is_only_described(device, described):
+            continue
+        if not link.carrier or has_global_address(link) or set_up_otherwise(host, link):
+            continue
+        if is_unassigned_vf(host, link) or _is_used(host, link):
+            continue
+        yield link_finding(
+            "warning",
+            host,
+            link,
+            "no IP address, and NetworkManager only describes it (external)",
+            evidence=(
+                Evidence("state", "connected (externally)", "nmcli device"),
+                *profile_evidence(described),
+                address_evidence(link),
+                *other_profiles(host, link),
+            ),
+            why="NetworkManager leaves it to whoever had given it an address, and activates no "
+            "profile by itself.",
+            fixes=_profile_fixes(host, link),
+        )
+
+
+def _profile_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """Activate the profile that fits; else add one."""
+    for match in host.profiles.user_profiles(link):
+        return (activate(host, link, match.profile),)
+    return (new_profile(host, link, static=True), new_profile(host, link, static=False))
 
 
 def _unapplied_entry(host: HostFacts, link: Link) -> ConfigurationEntry | None:

@@ -15,6 +15,7 @@ from nictop.model.managers.configuration import LinkConfiguration, applies
 from nictop.model.managers.link_managers import LinkManager, link_manager
 from nictop.model.managers.networkmanager_states import REASON_TEXTS, STATE_TEXTS, device_state_text
 from nictop.probe.records import ConfigurationEntry
+from nictop.rules.chain import nic_chain
 from tests.support.hostile import NAME as HOSTILE
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 
@@ -75,6 +76,28 @@ def test_ifcfg_counts_only_without_networkmanager() -> None:
     networkmanager = {"devices": {"ens224": {"state": 10, "reason": 76, "active_profile": None}}}
     left = managed({**without, "networkmanager": {**networkmanager, "profiles": {}}}, "ens224")
     assert left.name == "none" and "NM_CONTROLLED=no" in left.state
+
+
+def test_a_link_that_networkmanager_only_describes() -> None:
+    """Its profile is shown below, so that the words must not deny it."""
+    host = {
+        "base": "vmware-guest",
+        "networkmanager": {"devices": {"ens224": {"external": True}}},
+    }
+    result = managed(host, "ens224")
+    assert (result.name, result.state) == (
+        "none",
+        "NetworkManager only describes it: connected (externally)",
+    )
+    assert shown_step(host, "ens224") == "external"
+
+
+def shown_step(host: dict[str, Any], name: str) -> str:
+    """The layer "profile" of its chain."""
+    snapshot = host_facts(host).snapshot
+    (link,) = (one for one in snapshot.links.values() if one.name == name)
+    steps = nic_chain(link, None, snapshot, (), is_checked=True)
+    return next(step.text for step in steps if step.step == "profile")
 
 
 def test_unmanaged_link_has_a_reason() -> None:

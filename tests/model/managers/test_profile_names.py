@@ -37,6 +37,14 @@ def shown_name(host: dict[str, Any], link: str) -> tuple[str, str]:
             {"networkmanager": {"devices": {"enp1s0": {"state": 10, "active_profile": None}}}},
             ("–", "dim"),
         ),
+        ({"networkmanager": {"devices": {"enp1s0": {"external": True}}}}, ("(external)", "dim")),
+        (
+            {
+                "networkmanager": {"devices": {"enp1s0": {"external": True}}},
+                "networkd": {"enp1s0": {"setup_state": "configured"}},
+            },
+            ("networkd", "normal"),
+        ),
         ({"networkmanager": {"devices": None}}, ("–", "dim")),
         (
             {"networkmanager": None, "networkd": {"enp1s0": {"setup_state": "configured"}}},

@@ -353,3 +353,21 @@ def test_what_something_else_takes_from_a_profile_is_reported() -> None:
         differences = change.wait_for("kept").differences
         assert lost in differences
         assert f"{NIC}: no active profile instead of profile {NIC}" in differences
+
+
+def test_what_something_else_adds_to_a_profile_is_reported_and_rolled_back() -> None:
+    """An address, and the profile of the change edited while its decision is waited for."""
+    with managed_host() as manager, start_probe(manager) as change:
+        before = read_managed_state(manager)
+        shown = change.prepare(ACTIONS)
+        change.request("apply", actions=ACTIONS, fingerprint=shown.fingerprint, keep_within=60)
+        change.wait_for("applied")
+        manager.namespace.run(["ip", "address", "add", "192.0.2.77/24", "dev", NIC])
+        added = f"{NIC}: 192.0.2.77/24 present instead of absent"
+        assert change.wait_for("checked").differences == (added,)
+        manager.nmcli("con", "mod", NIC, "ipv4.addresses", "192.0.2.44/24")
+        edited = f"profile {NIC}: other settings in ipv4"
+        assert change.wait_for("checked").differences == (added, edited)
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
+        assert read_managed_state(manager) == before

@@ -18,7 +18,12 @@ from typing import IO
 
 import pytest
 
-from nictop.probe.changes.networkmanager.activation import Target, is_reached, must_stop_autoconnect
+from nictop.probe.changes.networkmanager.activation import (
+    Target,
+    activated_next,
+    is_reached,
+    must_stop_autoconnect,
+)
 from nictop.probe.changes.networkmanager.checkpoint import Checkpoint, change_since
 from nictop.probe.inventory.managers.networkmanager import PROFILE_INTERFACE, ROOT, SERVICE
 from nictop.probe.plan.grammar.actions import parse_action
@@ -27,6 +32,7 @@ from nictop.probe.plan.networkmanager.kernel_settings import (
     changed_settings,
     refuse_lasting_settings,
 )
+from nictop.probe.plan.networkmanager.plan import describe_operation
 from nictop.probe.plan.networkmanager.state import (
     NM_DEVICE_STATE_REASON_USER_REQUESTED,
     NM_SETTINGS_CONNECTION_FLAG_EXTERNAL,
@@ -310,6 +316,68 @@ def test_undo_where_a_description_was_activated_before() -> None:
         after = read_host_state(manager, NIC)
         assert (before.described, after.described) == ((), (NIC,))
         assert after == replace(before, described=(NIC,))
+
+
+def without_its_address(manager: PrivateNetworkManager) -> None:
+    """NetworkManager goes on describing a NIC whose address was removed by hand."""
+    manager.wait_for(lambda: manager.device_state(NIC) == NM_DEVICE_STATE_DISCONNECTED)
+    address = ["198.51.100.7/24", "dev", NIC]
+    manager.namespace.run(["ip", "address", "add", *address])
+    manager.wait_for(lambda: manager.only_describes(NIC))
+    manager.namespace.run(["ip", "address", "del", *address])
+    (described,) = manager.profiles()
+    manager.wait_for(
+        lambda: "disabled" in manager.nmcli("-g", "ipv4.method", "con", "show", described)
+    )
+
+
+def test_undo_where_a_nic_without_an_address_was_described() -> None:
+    """Nothing is left to describe: the NIC is disconnected, without an address as before."""
+    reason = why_no_networkmanager()
+    if reason is not None:
+        pytest.skip(f"no real NetworkManager: {reason}")
+    with private_networkmanager(NIC, no_auto_default="*") as manager:
+        without_its_address(manager)
+        before = read_host_state(manager, NIC)
+        assert before.described == (NIC,)
+        with Change(manager, ADD, ("nmcli", "con", "up", "added")) as change:
+            assert (change.begin(), change.do(), change.step("record_applied")) == ("", "", "")
+            assert change.step("undo") == ""
+        after = read_host_state(manager, NIC)
+        assert manager.device_state(NIC) == NM_DEVICE_STATE_DISCONNECTED
+        assert after == replace(before, described=(), active={NIC: ""})
+
+
+def test_a_profile_that_networkmanager_activates_where_it_only_described() -> None:
+    own = BusProfile("/p", "own", "own", NIC, "", 0, False, {})
+    device = Device(NIC, "/d", 30, 38, True, True, "", "/", (), ("/p",), ())
+    now = NmState(":1.1", {NIC: device}, {"own": own})
+    (sentence,) = activated_next(device, now)
+    assert sentence == "ens37: NetworkManager activates profile own by itself now"
+    assert activated_next(replace(device, autoconnect=False), now) == []
+
+
+@pytest.mark.parametrize(
+    ("connection", "ipv4", "ipv6", "expected"),
+    [
+        ({}, "disabled", "ignore", True),
+        ({}, "disabled", "disabled", True),
+        ({}, "manual", "ignore", False),
+        ({}, "disabled", "auto", False),
+        ({"master": ("s", "br0")}, "disabled", "ignore", False),
+        ({"controller": ("s", "br0")}, "disabled", "ignore", False),
+    ],
+)
+def test_what_a_profile_describes(
+    connection: dict[str, object], ipv4: str, ipv6: str, expected: bool
+) -> None:
+    settings: dict[str, dict[str, object]] = {
+        "connection": connection,
+        "ipv4": {"method": ("s", ipv4)},
+        "ipv6": {"method": ("s", ipv6)},
+    }
+    profile = BusProfile("/p", "u", "u", NIC, "", 0x8, True, settings)
+    assert profile.is_empty is expected
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -993,3 +1061,28 @@ def address_changes(manager: PrivateNetworkManager) -> Iterator[IO[bytes]]:
             yield process.stdout
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("flags", "external", "method", "before", "words"),
+    [
+        (0x8, True, "disabled", "described (external)", "after a rollback it has none"),
+        (0x8, True, "manual", "described (external)", "a rollback restores the addresses that"),
+        (0x4, False, "manual", "described", "which NetworkManager then only describes"),
+        (0x0, False, "manual", "described", ""),
+    ],
+)
+def test_the_plan_says_what_a_rollback_cannot_bring_back(
+    flags: int, external: bool, method: str, before: str, words: str
+) -> None:
+    settings = {"ipv4": {"method": ("s", method)}}
+    profile = BusProfile("/p", "u", "described", NIC, "", flags, True, settings)
+    other = BusProfile("/q", "v", "mine", NIC, "", 0, False, {})
+    device = Device(NIC, "/d", 100, 0, True, True, "u", "/a", (), (), (), external)
+    now = NmState(":1.1", {NIC: device}, {"u": profile, "v": other})
+    operation = parse_action(("nmcli", "con", "up", "id", "mine"))
+    described = describe_operation(operation, (), now)
+    assert described.before == f"{NIC}: {before}"
+    interruption, *limits = described.disturbs
+    assert interruption == f"reconfigures {NIC}: short traffic interruption"
+    assert words in "".join(limits) and bool(limits) is bool(words)

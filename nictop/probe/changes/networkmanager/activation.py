@@ -53,6 +53,8 @@ class Target:
     """Its profile ends with its activation: it cannot be activated again."""
     external: bool = False
     """Configured by others: NetworkManager made a temporary profile that describes it."""
+    is_empty: bool = False
+    """That profile describes no address any more: NetworkManager does not make it again."""
 
     @staticmethod
     def of(device: Device, now: NmState) -> Target:
@@ -66,6 +68,7 @@ class Target:
             autoconnect=device.autoconnect,
             temporary=temporary,
             external=device.external,
+            is_empty=device.external and profile is not None and profile.is_empty,
         )
 
 
@@ -190,7 +193,7 @@ def wait_until_external(client: NmClient, targets: Iterable[Target], end: float)
     or for `EXTERNAL_DETECTION_TIMEOUT`; before that, it would activate a profile as soon as
     Autoconnect is true."""
     until = min(end, time.monotonic() + EXTERNAL_DETECTION_TIMEOUT)
-    undetected = [target.interface for target in targets if target.temporary]
+    undetected = [one.interface for one in targets if one.temporary and not one.is_empty]
     while undetected and time.monotonic() < until:
         now = read_nm_state(client)
         undetected = [
@@ -213,12 +216,23 @@ def unmet_targets(
             found.append(f"{target.interface}: {NOT_RESTORED}")
         elif (device.managed, device.autoconnect) != (target.managed, target.autoconnect):
             found.append(f"{target.interface}: Managed or Autoconnect not restored")
+        elif target.is_empty and not device.active:
+            found += activated_next(device, now)
         elif target.temporary and not device.active:
             found.append(
                 f"{target.interface}: external connection not detected again by NetworkManager"
             )
     changed_links = [link.name for link in links if not is_link_unchanged(link)]
     return found + [f"addresses, routes or MTU of {name} not restored" for name in changed_links]
+
+
+def activated_next(device: Device, now: NmState) -> list[str]:
+    """A sentence about the profile that NetworkManager will activate on a device that it left alone
+    before the change."""
+    profile = now.profiles.get(now.current_profile(device))
+    if profile is None:
+        return []
+    return [f"{device.interface}: NetworkManager activates profile {profile.id} by itself now"]
 
 
 def left_to_others(client: NmClient, targets: Iterable[Target]) -> list[str]:

@@ -15,11 +15,20 @@ so that a machine that ends before it boots with the old ones.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
+from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from nictop.probe.changes.link_addresses import LinkAddresses, read_link_addresses, restore_link
+from nictop.probe.changes.link_addresses import (
+    LinkAddresses,
+    added_addresses,
+    address_text,
+    read_link_addresses,
+    restore_link,
+)
 from nictop.probe.changes.networkmanager.activation import (
     ACTIVATION_TIMEOUT,
     Target,
@@ -47,10 +56,12 @@ from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.affected import AffectedProfiles, affected_profiles
 from nictop.probe.plan.networkmanager.state import (
     BUS_ERRORS,
+    BusProfile,
     NmClient,
     NmState,
     NotRunning,
     read_nm_state,
+    without_timestamp,
 )
 
 BEGIN_TIMEOUT = 10.0
@@ -92,6 +103,8 @@ class Checkpoint:
     targets_after: tuple[Target, ...] | None = None
     """The active profiles when the change was done; None: not done yet."""
     links_after: tuple[LinkAddresses, ...] = ()
+    profiles_after: dict[str, dict[str, str]] = field(default_factory=dict)
+    """`section_digests` of the profiles that are active then, by UUID."""
 
     @staticmethod
     def from_json(plain: dict[str, Any]) -> Checkpoint:
@@ -259,20 +272,41 @@ def record_applied(
                 checkpoint,
                 targets_after=after,
                 links_after=read_links(checkpoint.affected.interfaces),
+                profiles_after={
+                    one.uuid: section_digests(now.profiles[one.uuid])
+                    for one in after
+                    if one.uuid in now.profiles
+                },
             ), ""
     except BUS_ERRORS as error:
         return None, error_text(error)
 
 
-def differences(checkpoint: Checkpoint, *, with_profiles: bool) -> tuple[str, ...]:
-    """Sentences about links that are not any more as `record_applied` has read them: what is gone,
-    and other values; what was added since is none. Dynamic addresses come and go, and are not
-    compared. `with_profiles`: the active profiles, too, if the bus answers."""
+def section_digests(profile: BusProfile) -> dict[str, str]:
+    """A digest of each section of a profile: ``connection``, ``ipv4``."""
+    found = {}
+    for name, values in without_timestamp(profile.settings).items():
+        plain = json.dumps(values, sort_keys=True, default=repr)
+        found[name] = hashlib.sha256(plain.encode("utf-8", "replace")).hexdigest()
+    return found
+
+
+def differences(checkpoint: Checkpoint, *, must_answer: bool) -> tuple[str, ...]:
+    """Sentences about links and profiles that are not any more as `record_applied` has read them:
+    what is gone, other values, and added addresses. Dynamic addresses come and go, and are not
+    compared. `must_answer`: it is also a difference that the profiles cannot be read."""
     found: list[str] = []
     for link in checkpoint.links_after:
         found += link_differences(link)
-    if with_profiles and checkpoint.targets_after is not None:
-        found += profile_differences(checkpoint, checkpoint.targets_after)
+    if checkpoint.targets_after is not None:
+        try:
+            with NmClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
+                now = read_nm_state(client)
+        except (*BUS_ERRORS, ImportError) as error:
+            if must_answer:
+                found.append(f"the active profiles cannot be read: {error_text(error)}")
+        else:
+            found += profile_differences(checkpoint, checkpoint.targets_after, now)
     return tuple(found)
 
 
@@ -293,16 +327,14 @@ def link_differences(applied: LinkAddresses) -> Iterator[str]:
     for address in applied.addresses:
         if address not in now.addresses:
             yield f"{applied.name}: {address} absent instead of present"
+    for message in added_addresses(applied, now):
+        yield f"{applied.name}: {address_text(b64decode(message))} present instead of absent"
 
 
-def profile_differences(checkpoint: Checkpoint, targets: Iterable[Target]) -> Iterator[str]:
-    """Active profiles."""
-    try:
-        with NmClient(bus.bus_address(checkpoint.paths.run), BEGIN_TIMEOUT) as client:
-            now = read_nm_state(client)
-    except (*BUS_ERRORS, ImportError) as error:
-        yield f"the active profiles cannot be read: {error_text(error)}"
-        return
+def profile_differences(
+    checkpoint: Checkpoint, targets: Iterable[Target], now: NmState
+) -> Iterator[str]:
+    """Active profiles, and what was changed in those that were active."""
     for target in targets:
         device = now.devices.get(target.interface)
         if device is None:
@@ -312,6 +344,15 @@ def profile_differences(checkpoint: Checkpoint, targets: Iterable[Target]) -> It
         if uuid != target.uuid:
             present, applied = profile_text(uuid, now), profile_text(target.uuid, now)
             yield f"{target.interface}: {present} instead of {applied}"
+    for uuid, digests in checkpoint.profiles_after.items():
+        profile = now.profiles.get(uuid)
+        if profile is None:
+            continue
+        present_digests = section_digests(profile)
+        names = sorted({*digests, *present_digests})
+        changed = [name for name in names if digests.get(name) != present_digests.get(name)]
+        if changed:
+            yield f"profile {profile.id}: other settings in {', '.join(changed)}"
 
 
 def profile_text(uuid: str, now: NmState) -> str:

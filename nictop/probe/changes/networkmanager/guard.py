@@ -97,14 +97,14 @@ def keep(fields: CheckpointFields | None) -> str:
     return checkpoint.keep(checkpoint_from(fields))
 
 
-def differences(fields: CheckpointFields | None, *, with_profiles: bool) -> tuple[str, ...]:
-    """Sentences about what something else has changed since all actions were done.
-    `with_profiles`: the bus is asked for the active profiles, too."""
+def differences(fields: CheckpointFields | None, *, must_answer: bool) -> tuple[str, ...]:
+    """Sentences about what something else has changed since all actions were done. `must_answer`:
+    also that NetworkManager does not answer."""
     if fields is None:
         return ()
     from nictop.probe.changes.networkmanager import checkpoint
 
-    return checkpoint.differences(checkpoint_from(fields), with_profiles=with_profiles)
+    return checkpoint.differences(checkpoint_from(fields), must_answer=must_answer)
 
 
 def undo(fields: CheckpointFields | None) -> str:

@@ -9,14 +9,20 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from nictop.probe.kernel import dbus_wire as bus
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.operation import Operation
 from nictop.probe.plan.networkmanager.affected import affected_profiles
 from nictop.probe.plan.networkmanager.kernel_settings import refuse_lasting_settings
-from nictop.probe.plan.networkmanager.state import BUS_ERRORS, NmClient, NmState, read_nm_state
+from nictop.probe.plan.networkmanager.state import (
+    BUS_ERRORS,
+    Device,
+    NmClient,
+    NmState,
+    read_nm_state,
+)
 from nictop.probe.plan.programs import find_program, program_environment
 
 DESCRIBE_TIMEOUT = 15.0
@@ -67,7 +73,10 @@ def describe_operation(
     settings = " ".join(f"{key} {shlex.quote(value)}" for key, value in operation.settings)
     profile = operation.profile
     links = affected_interfaces(operation, [*earlier], now)
-    disturbs = tuple(f"reconfigures {name}: short traffic interruption" for name in links)
+    disturbs = (
+        *(f"reconfigures {name}: short traffic interruption" for name in links),
+        *rollback_limits(links, now),
+    )
     if operation.kind == "profile add":
         after = f"profile for {operation.interface}"
         if settings:
@@ -96,10 +105,35 @@ def describe_operation(
 def active_profiles_text(links: Sequence[str], now: NmState) -> str:
     """``ens3: static, ens4: none`` of the devices with these names."""
     return ", ".join(
-        f"{device.interface}: {active_profile_name(device.active, now)}"
+        f"{device.interface}: {active_profile_name(device, now)}"
         for device in now.devices.values()
         if device.interface in links
     )
+
+
+def rollback_limits(links: Sequence[str], now: NmState) -> Iterator[str]:
+    """Sentences about what a rollback cannot bring back: a profile that ends with its
+    activation."""
+    for name in links:
+        device = now.devices.get(name)
+        profile = None if device is None else now.profiles.get(device.active)
+        if device is None or profile is None or not profile.is_temporary:
+            continue
+        if not device.external:
+            yield (
+                f"{name}: its profile {profile.id} is temporary: a rollback restores the "
+                "addresses, which NetworkManager then only describes"
+            )
+        elif profile.is_empty:
+            yield (
+                f"{name}: NetworkManager only describes it now, without an address: after a "
+                "rollback it has none, and is disconnected"
+            )
+        else:
+            yield (
+                f"{name}: NetworkManager only describes it now: a rollback restores the addresses "
+                "that others have set, and then it is described again"
+            )
 
 
 def name_conflicts(name: str, now: NmState) -> str:
@@ -119,8 +153,11 @@ def affected_interfaces(
     return alone.interfaces if alone is not None else ()
 
 
-def active_profile_name(uuid: str, now: NmState) -> str:
-    return now.profiles[uuid].id if uuid in now.profiles else "no active profile"
+def active_profile_name(device: Device, now: NmState) -> str:
+    profile = now.profiles.get(device.active)
+    if profile is None:
+        return "no active profile"
+    return f"{profile.id} (external)" if device.external else profile.id
 
 
 def read_properties(uuid: str, names: Sequence[str]) -> str:

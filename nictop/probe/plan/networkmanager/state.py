@@ -95,6 +95,21 @@ class BusProfile:
         )
 
     @property
+    def is_empty(self) -> bool:
+        """No address is in it, and no controller: NetworkManager makes no profile that describes
+        this (nm-device.c: nm_device_generate_connection), and only goes on with one that it made
+        before."""
+        connection, ipv4, ipv6 = (
+            unwrap_variants(self.settings.get(part, {})) for part in ("connection", "ipv4", "ipv6")
+        )
+        has_controller = text(connection, "controller") or text(connection, "master")
+        return (
+            not has_controller
+            and text(ipv4, "method") in (None, "disabled")
+            and text(ipv6, "method") in (None, "disabled", "ignore")
+        )
+
+    @property
     def in_memory(self) -> bool:
         return self.unsaved or not self.filename
 

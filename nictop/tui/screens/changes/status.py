@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 STATES: dict[Outcome, str] = {
     "kept": "kept",
-    "overridden": "kept, not all values held",
+    "overridden": "kept, changed since",
     "undone": "rolled back",
     "restarted": "ended by a restart",
     "refused": "refused",

@@ -50,6 +50,7 @@ from nictop.tui.screens.live.drawing import LiveDrawing
 from nictop.tui.screens.live.layer import LayerScreen
 from nictop.tui.screens.live.place import PlaceScreen
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
+from nictop.tui.widgets.cpu.nic_view import choose_link_text
 from nictop.tui.widgets.cpu.queues import QueueView
 from nictop.tui.widgets.cpu.strip import ProcessorStrip
 from nictop.tui.widgets.cpu.view import CpuView
@@ -67,8 +68,6 @@ MAX_MEASURABLE_LINKS = 20
 """In the question which one is measured; others are selected on Devices."""
 NO_MACHINE_TEXT = "This recording has only the interrupts of NICs: all were not shown meanwhile."
 CHOOSE_BY_LINE = "Choose an interface first, by its line."
-CHOOSE_BY_ARROWS = "Choose an interface first (← →)."
-"""On the views of one interface."""
 NOT_CHECKED_TO_OPEN = "not all checks had run yet; no finding was chosen."
 NOT_CHECKED_FOR_COMMAND = "not all checks had run yet; no command was known of what is chosen."
 WHY_NOT_TITLES = {"copy": "Copy", "fix": "Fix", "set_up": "Set up", "open": "Open"}
@@ -334,7 +333,7 @@ class LiveScreen(LiveDrawing):
             return f"{name}: interfaces were not read yet."
         is_about_one = isinstance(self.body, NicBody) and bool(snapshot.links)
         if is_about_one and what in ("choose", "open", "set_up"):
-            return CHOOSE_BY_ARROWS
+            return f"{choose_link_text(self.key_label)}."
         if what == "choose":
             return CHOOSE_BY_LINE
         if what == "set_up":

@@ -74,7 +74,9 @@ UNCHANGED_OUTCOMES = ("undone", "restarted", "refused", "cancelled", "unreachabl
 """Outcomes after which the values are those from before."""
 OLDER_PLAN = "The plan was read before an event{}: the host refuses it if its values are others now"
 CHANGED_SINCE = "Applied, and changed since by something else than nictop"
-KEEP_AND_ROLLBACK = "Keep does not overwrite that; a rollback sets the previous values."
+KEEP_AND_ROLLBACK = (
+    "Keep does not overwrite that; a rollback sets what was there before the change."
+)
 VERIFYING = "Verifying the values, and keeping the change"
 NEXT_INVENTORY = (
     "Each setting was read back. Waiting for the next inventory, which shows whether the host is "

@@ -978,7 +978,7 @@ async def test_a_change_that_did_not_hold_is_contradicted_and_not_called_kept(
         await press_button(screen, "Keep")
         await screen.wait_for_stage("ended")
         text = screen.dialog_text()
-        assert "Not all new values are there: something else has changed them since" in text
+        assert "Kept, but changed since by something else" in text
         assert f"{LINK}: mtu 1450 instead of mtu " in text and "new values stay" not in text
         assert read_mtu(host) == 1450
         assert log() == ["overridden"]

@@ -772,7 +772,7 @@ async def test_a_row_without_a_netdev_has_no_queues_and_says_so() -> None:
         assert any("Press ← → to choose an interface" in row for row in screen.drawn())
         await screen.press("e")
         assert [one.message for one in screen.app._notifications] == [
-            "Choose an interface first (← →)."
+            "Press ← → to choose an interface."
         ]
         await screen.press("3")
         assert any("net pkt/s" in row for row in screen.drawn())

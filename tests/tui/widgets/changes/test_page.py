@@ -299,7 +299,7 @@ def test_what_was_verified_has_its_time_and_is_contradicted_at_once() -> None:
     text = words(kept, job=job, snapshot=read_inventory(3.0))
     assert "▲  Changed since (verified 09:43:40): ens4 has MTU 1500" in text
     text = words(applied.after(ChangeEnded("overridden", "ens4: mtu 1500 instead", at)))
-    assert "▲  Not all new values are there: something else has changed them since" in text
+    assert "▲  Kept, but changed since by something else, which nictop does not overwrite" in text
     assert "✓" not in text
 
 
