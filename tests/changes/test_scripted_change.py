@@ -125,7 +125,7 @@ async def test_what_something_else_changed_is_not_called_kept() -> None:
 
 
 async def test_what_something_else_changed_before_a_rollback_is_in_its_end_and_in_the_log() -> None:
-    """With both values, and that the rollback has replaced it: later nobody sees it any more."""
+    """With both values, and what is there now: later nobody sees it any more."""
     checked = line("checked", time=12.0, deadline=16.0, differences=(DIFFERENCE,))
     rolled_back = (
         line("undoing", "not confirmed in time"),
@@ -133,8 +133,8 @@ async def test_what_something_else_changed_before_a_rollback_is_in_its_end_and_i
     )
     carried = await carry(ScriptedProbe(apply=[(*APPLIED, checked, *rolled_back)]), only_apply)
     said = (
-        f"changed before its end, not by nictop: {DIFFERENCE}; the rollback has set the previous "
-        "values all the same"
+        f"changed before its end, not by nictop: {DIFFERENCE}; after the rollback the values are "
+        "the previous ones"
     )
     assert carried.end.outcome == "undone" and carried.end.outside == said
     assert event_text(carried.end, 0.0).endswith(said)

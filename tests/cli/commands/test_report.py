@@ -113,7 +113,7 @@ def test_no_control_character_reaches_the_terminal() -> None:
 def test_ascii() -> None:
     text = ASCII.encode(show_text(live_host(), 100))
     assert text.isascii()
-    assert "| + ens224" in text
+    assert "| | ens224" in text
     assert len(text.splitlines()) == len(show_text(live_host(), 100).splitlines())
 
 

@@ -48,7 +48,7 @@ KNOWN_FROM: Mapping[str, str] = {
     r"interrupts were|^all [\d.]+|does not report|too little traffic": "machine",
     r"offloads|Offloads|segmentation|ethtool -K|LRO|Causes|do not restore|that are off|ust be "
     r"off": "machine",
-    r"turned|on purpose|Not reported|features|nearly all|them on|nothing shows|ff on hosts|no "
+    r"turned|on purpose|workaround|Not reported|features|nearly all|them on|nothing shows|ff on hosts|no "
     r"traffic": "machine",
     r"No problems found|All checks": "all",
     r"NetworkManager|networkd|netplan|profile|Managed by|not managed|not restarted": "all",
