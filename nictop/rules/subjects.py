@@ -11,6 +11,7 @@ from nictop.model.text.words import IFF_UP
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
+from nictop.rules.fixes.commands import Command, command
 from nictop.rules.host import HostFacts, once_per_host
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
@@ -117,6 +118,13 @@ def address_options(address: Address, prefix_length: int) -> tuple[str, ...]:
         if flag in address.flags and is_possible:
             words += options
     return tuple(words)
+
+
+def set_address(link: Link, address: Address, verb: str = "add") -> Command:
+    """As it is on the link, with all that it has beside itself. `verb`: add, or replace, which also
+    accepts one that is there."""
+    options = address_options(address, address.prefix_length)
+    return command("ip", "address", verb, address_text(address), "dev", link.name, *options)
 
 
 def global_address_texts(link: Link, family: str | None = None) -> list[str]:

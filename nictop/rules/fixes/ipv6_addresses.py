@@ -13,9 +13,9 @@ from nictop.model.devices.link_history import is_set_ipv6_address
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Fix
-from nictop.rules.fixes.commands import Command, command
+from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts
-from nictop.rules.subjects import address_options, address_text, names_text
+from nictop.rules.subjects import address_text, names_text, set_address
 
 SET_LINK = ("ip", "link", "set")
 MAX_SHOWN = 4
@@ -34,13 +34,7 @@ def lost_addresses(host: HostFacts, link: Link) -> tuple[Address, ...]:
 
 
 def add_again(link: Link, addresses: Iterable[Address]) -> tuple[Command, ...]:
-    return tuple(
-        command(
-            *("ip", "address", "add", address_text(address), "dev", link.name),
-            *address_options(address, address.prefix_length),
-        )
-        for address in addresses
-    )
+    return tuple(set_address(link, address) for address in addresses)
 
 
 def _noted(host: HostFacts, fix: Fix) -> Fix:

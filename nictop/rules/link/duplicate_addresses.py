@@ -33,11 +33,11 @@ from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_
 from nictop.rules.subjects import (
     ARPING_NOTE,
     UNREAD_OF_ADDRESS,
-    address_options,
     address_text,
     is_up,
     link_finding,
     names_text,
+    set_address,
 )
 
 MAX_NAMED_LINKS = 4
@@ -428,8 +428,7 @@ def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
 
 def _set_again(link: Link, address: Address) -> Command:
     """Where the kernel has kept it (promote_secondaries), it stays as it is."""
-    options = address_options(address, address.prefix_length)
-    return command("ip", "address", "replace", address_text(address), "dev", link.name, *options)
+    return set_address(link, address, "replace")
 
 
 def _secondary_note(secondary: Sequence[Address]) -> str:

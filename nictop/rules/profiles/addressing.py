@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.devices.links import global_addresses
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
-from nictop.rules.fixes.commands import Command, command, echo, print_lines
+from nictop.rules.fixes.commands import command, echo, print_lines
 from nictop.rules.fixes.persistence import is_run_by_networkd
 from nictop.rules.fixes.profiles import modify
 from nictop.rules.fixes.source_routing import RT_TABLE_MAIN
@@ -17,7 +17,7 @@ from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import owner_reason, table_route
 from nictop.rules.routes.rewriting import UNKNOWN_ROUTES_NOTE, lost_routes
-from nictop.rules.subjects import address_options, address_text, link_finding
+from nictop.rules.subjects import address_text, link_finding, set_address
 from nictop.rules.vf.facts import is_port_of_netvsc
 
 MAX_METRIC_GAP = 10
@@ -108,7 +108,7 @@ def _without_address(
         command("ip", "address", "del", address_text(address), "dev", link.name)
         for address in last_first
     )
-    again = tuple(_add(link, address) for address in addresses)
+    again = tuple(set_address(link, address) for address in addresses)
     notes = []
     if any("permanent" not in address.flags for address in addresses):
         notes.append("The undo sets no lifetime: what renews the lease (DHCP) sets it again.")
@@ -119,7 +119,7 @@ def _without_address(
         undo = (*again, *lost.commands)
         title = "Remove the address from the port"
         return Fix("here", title, drop, False, undo, " ".join(notes))
-    moved = tuple(_add(master, address) for address in addresses)
+    moved = tuple(set_address(master, address) for address in addresses)
     off = tuple(
         command("ip", "address", "del", address_text(address), "dev", master.name)
         for address in last_first
@@ -135,11 +135,6 @@ def _without_address(
         (*off, *again, *lost.commands),
         " ".join(notes),
     )
-
-
-def _add(link: Link, address: Address) -> Command:
-    options = address_options(address, address.prefix_length)
-    return command("ip", "address", "add", address_text(address), "dev", link.name, *options)
 
 
 def _unmanaged_fixes(host: HostFacts, link: Link, master: Link) -> list[Fix]:

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from nictop.model.devices.link_history import is_set_ipv6_address
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.kernel.route_protocols import route_owner
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link, TableRoute
-from nictop.rules.fixes.commands import Command, command
+from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts
 from nictop.rules.routes.facts import has_several_next_hops, reason_not_to_rewrite, tables
 from nictop.rules.routes.fixes import change_route
-from nictop.rules.subjects import address_options, address_text
+from nictop.rules.subjects import set_address
 
 MAX_ROUTES_AGAIN = 8
 """Routes of one link that a fix adds again."""
@@ -90,15 +91,8 @@ def lost_routes(
 def addresses_again(link: Link) -> tuple[Command, ...]:
     """IPv6 addresses that the kernel removes when the link is set down (net/ipv6/addrconf.c
     addrconf_ifdown), unless keep_addr_on_down is set, and that nothing announces."""
-    found = []
-    for address in link.addresses:
-        if address.family != "ipv6" or address.scope != "global":
-            continue
-        if "permanent" in address.flags:
-            options = address_options(address, address.prefix_length)
-            words = ("ip", "address", "replace", address_text(address), "dev", link.name)
-            found.append(command(*words, *options))
-    return tuple(found)
+    present = filter(is_set_ipv6_address, link.addresses)
+    return tuple(set_address(link, address, "replace") for address in present)
 
 
 def is_static_route_of(route: TableRoute, link: Link) -> bool:
