@@ -9,6 +9,7 @@ it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +19,7 @@ from nictop.model.text.terminal import clean
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import LinkChange
-from nictop.traffic.hosts.link_roles import LINKWATCH_SECONDS, takes_packets
+from nictop.traffic.hosts.link_roles import Times, common_times, takes_packets
 
 if TYPE_CHECKING:
     from nictop.probe.inventory.machine.message_table import Meaning
@@ -181,26 +182,22 @@ def nic_incidents(
 
 
 def _at_common_time(incident: NicIncident, found: Iterable[NicIncident]) -> NicIncident:
-    """A loss that both ends of a link report is one event, and has the time of the first report,
-    as has its end that of the last: the kernel reports a lost carrier up to 1 s later
-    (net/core/link_watch.c: linkwatch_schedule_work)."""
+    """A loss that both ends of a link report is one event."""
     if incident.meaning not in LINK_LOSSES:
         return incident
     for other in found:
         is_one = "no_carrier" in (incident.meaning, other.meaning)
         if other.host == incident.host or not is_one or other.meaning not in SEEN_AT_BOTH_ENDS:
             continue
-        if abs(other.second - incident.second) > LINKWATCH_SECONDS:
-            continue
-        first = min(incident.second, other.second)
-        return replace(incident, second=first, back=_last_back(incident.back, other.back))
+        times = common_times(_times(incident), _times(other))
+        if times is not None:
+            begin, end = times
+            return replace(incident, second=begin, back=end if end < math.inf else None)
     return incident
 
 
-def _last_back(back: float | None, other: float | None) -> float | None:
-    if back is None or other is None or abs(back - other) > LINKWATCH_SECONDS:
-        return back
-    return max(back, other)
+def _times(incident: NicIncident) -> Times:
+    return incident.second, math.inf if incident.back is None else incident.back
 
 
 def _when(second: float, after: str) -> str:

@@ -30,6 +30,19 @@ Role = Literal[
 """accelerated: the virtual function of a hv_netvsc link, by which netvsc sends if possible."""
 
 
+Times = tuple[float, float]
+"""Begin and end of a loss of the carrier; the end is infinite: it was not reported."""
+
+
+def common_times(own: Times, other: Times) -> Times | None:
+    """Of one loss that both ends of a link report: that of the first report, and its end that of
+    the last. None: they are two losses."""
+    if abs(other[0] - own[0]) > LINKWATCH_SECONDS:
+        return None
+    is_end_one = abs(other[1] - own[1]) <= LINKWATCH_SECONDS
+    return min(own[0], other[0]), max(own[1], other[1]) if is_end_one else own[1]
+
+
 def roles_of(snapshot: Snapshot, chosen: Link) -> dict[int, Role]:
     """ifindex → role; links without a role are left out."""
     links = snapshot.links

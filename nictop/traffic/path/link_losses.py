@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, LinkChange
-from nictop.traffic.hosts.link_roles import LINKWATCH_SECONDS, takes_packets
+from nictop.traffic.hosts.link_roles import common_times, takes_packets
 
 if TYPE_CHECKING:
     from nictop.traffic.hosts.host import RunHost
@@ -83,24 +83,27 @@ def link_losses(
 ) -> Iterator[ReportedLoss]:
     """Of the links by which the path goes, as far as their host knows. `chosen`: their ifindexes,
     the NIC of the address first; `counted`: carrier changes of that one during the test."""
-    links = host.snapshot.links
     for number, ifindex in enumerate(dict.fromkeys(chosen)):
-        link = links.get(ifindex)
-        name = link.name if link is not None else f"ifindex {ifindex}"
-        loss = ReportedLoss(host.name, name, ifindex)
-        for lower in _with_lower(links, ifindex):
-            reported = _reported(host.link_changes, lower, span)
-            if reported is not None:
-                what, begin, back = reported
-                name = links[lower].name if lower in links else loss.nic
-                loss = replace(loss, nic=name, what=what, second=begin, back=back)
-                break
-        if not loss.what and link is not None and link.flags & IFF_UP and link.carrier is False:
-            loss = replace(loss, what=NO_CARRIER)
+        loss = _loss_of(host, ifindex, span)
         if not loss.what and number == 0 and counted:
             loss = replace(loss, what="lost its carrier during the path test")
         if loss.what:
             yield loss
+
+
+def _loss_of(host: RunHost, ifindex: int, span: TestSpan) -> ReportedLoss:
+    """As it was reported of the link or of one below it; else as the link is now."""
+    links = host.snapshot.links
+    link = links.get(ifindex)
+    name = link.name if link is not None else f"ifindex {ifindex}"
+    for lower in _with_lower(links, ifindex):
+        reported = _reported(host.link_changes, lower, span)
+        if reported is not None:
+            what, begin, back = reported
+            nic = links[lower].name if lower in links else name
+            return ReportedLoss(host.name, nic, ifindex, what, begin, back)
+    is_without = link is not None and link.flags & IFF_UP and link.carrier is False
+    return ReportedLoss(host.name, name, ifindex, NO_CARRIER if is_without else "")
 
 
 def with_common_times(losses: Sequence[ReportedLoss]) -> tuple[LinkLoss, ...]:
@@ -120,11 +123,10 @@ def _at_common_time(loss: ReportedLoss, losses: Iterable[ReportedLoss]) -> Repor
         is_one = LOST_CARRIER in (loss.what, other.what)
         if other.host == loss.host or other.second is None or not is_one:
             continue
-        if abs(other.second - loss.second) > LINKWATCH_SECONDS:
-            continue
-        is_end_one = abs(other.back - loss.back) <= LINKWATCH_SECONDS
-        back = max(loss.back, other.back) if is_end_one else loss.back
-        return replace(loss, second=min(loss.second, other.second), back=back)
+        times = common_times((loss.second, loss.back), (other.second, other.back))
+        if times is not None:
+            begin, back = times
+            return replace(loss, second=begin, back=back)
     return loss
 
 
