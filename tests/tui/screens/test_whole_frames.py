@@ -4,6 +4,7 @@ the one after all work is done."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from importlib.resources import as_file, files
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 from textual import events
+from textual.app import App
 from textual.screen import Screen as TextualScreen
 
 import tests.support.screen
@@ -119,6 +121,32 @@ async def test_every_frame_of_every_view_is_whole(size: tuple[int, int], frames:
             await press(screen, frames, key)
         await screen.seek(screen.replay.runs[1].begin)  # the first test has a result then
         for key in ("7", "enter"):
+            await press(screen, frames, key)
+
+
+@pytest.mark.parametrize("size", [NARROW, WIDE], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize("every", [1, 2, 3, 5])
+async def test_frames_are_whole_at_whichever_turn_the_timer_comes(
+    size: tuple[int, int], every: int, frames: Frames, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between a widget that wants another place and the layout that gives it that place too."""
+    settle = tests.support.screen.settle
+
+    async def settle_with_timer(app: App[Any], most: float = 3.0) -> None:
+        ready = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]
+        turn = 0
+        await asyncio.sleep(0)
+        while ready and app.is_running:
+            turn += 1
+            if turn % every == 0 and tests.support.screen._is_undrawn(app):
+                with app._context():
+                    app.screen._on_timer_update()
+            await asyncio.sleep(0)
+        await settle(app, most)
+
+    monkeypatch.setattr(tests.support.screen, "settle", settle_with_timer)
+    async with demo(size) as screen:
+        for key in (*"4", "enter", "escape", *"15", "enter", "escape", *"4", "enter", "escape"):
             await press(screen, frames, key)
 
 

@@ -12,6 +12,8 @@ from typing import Any, cast
 
 from textual._compositor import Compositor
 from textual.geometry import Size
+from textual.message import Message
+from textual.messages import Layout
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -28,6 +30,8 @@ class WholeFrames(DrawnAtOnce, WhileOpen):
     """Must precede Textual's class among the bases."""
 
     _is_laying_out = _is_frame_due = False
+    _is_layout_due = False
+    """A widget has sent that its place is another one."""
     _sizes: dict[LineWidget, Size] = {}  # noqa: RUF012  (replaced, never changed)
     """Of all views in the newest layout, without their scroll bars."""
 
@@ -51,6 +55,8 @@ class WholeFrames(DrawnAtOnce, WhileOpen):
     def _refresh_layout(self, size: Size | None = None, scroll: bool = False) -> None:
         if self._is_laying_out:
             return
+        if self._is_layout_due:
+            self._is_layout_due, scroll = False, False  # more than what scrolling moves
         self.set_size_classes(self.outer_size if size is None else size)
         self._is_laying_out = True
         try:
@@ -85,7 +91,7 @@ class WholeFrames(DrawnAtOnce, WhileOpen):
         """Draw a frame; during a layout, at its end. Where one is waited for, it comes first."""
         if self._is_laying_out:
             self._is_frame_due = True
-        elif self.is_open and self._self.is_current and self._forget_arrangements():
+        elif self.is_open and self._self.is_current and self._has_other_layout():
             self._refresh_layout()
         else:
             super()._compositor_refresh()  # type: ignore[misc]
@@ -127,6 +133,16 @@ class WholeFrames(DrawnAtOnce, WhileOpen):
         if changed:
             self.draw_resized()
         return bool(changed)
+
+    def post_message(self, message: Message) -> bool:
+        """From that of a widget until it is handled, Textual knows nothing of a new layout, but
+        has forgotten the old one: a frame between would have the new places with old rows."""
+        if isinstance(message, Layout):
+            self._is_layout_due = True
+        return super().post_message(message)
+
+    def _has_other_layout(self) -> bool:
+        return self._forget_arrangements() or self._is_layout_due
 
     def _forget_arrangements(self) -> bool:
         """Let the next layout divide the rows anew where a widget wants another height; False: none
