@@ -7,6 +7,7 @@ import socket
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from subprocess import Popen
 
 import pytest
 
@@ -46,6 +47,17 @@ def test_a_file_that_changes_after_the_start_of_the_inventory(tmp_path: Path) ->
     files.begin()
     files.set_files([])
     assert files.changed() == ""
+
+
+def test_a_setting_of_the_kernel_that_is_gone_went_with_its_device() -> None:
+    """It was "packet steering" when a driver was unbound."""
+    with Popen(["sleep", "60"]) as process:
+        path = f"/proc/{process.pid}/comm"
+        files = StateFiles()
+        files.begin()
+        files.set_files([path])
+        process.kill()
+    assert files.changed() == "device"
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ compares them while re-checks are requested.
 
 from __future__ import annotations
 
+import errno
 import os
 
 TYPE_CHECKING = False
@@ -115,8 +116,11 @@ class StateFiles:
         affinities of interrupts last; "": none does."""
         found: EventSource = ""
         for path, known in self._known.items():
-            if _state(path) != known:
+            state = _state(path)
+            if state != known:
                 found = subject_of(path)
+                if found != "interrupt affinity" and _is_removed(path, state):
+                    found = "device"
                 if found != "interrupt affinity":
                     return found
         return found
@@ -128,6 +132,11 @@ def subject_of(path: str) -> EventSource:
     if path.endswith(("/rps_cpus", "/xps_cpus")):
         return "packet steering"
     return "sysctl" if path.startswith(KERNEL_ROOTS) else "configuration file"
+
+
+def _is_removed(path: str, state: State) -> bool:
+    """A setting of the kernel, which goes with the link or the queue that it is of."""
+    return state in (errno.ENOENT, errno.ENODEV) and path.startswith(KERNEL_ROOTS)
 
 
 def _states(paths: Iterable[str]) -> dict[str, State]:
