@@ -3,38 +3,25 @@ ends."""
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable, Iterator
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.records import Address, Link, PathSize, VethPeer
-from nictop.rules import RULES, Finding, Fix, diagnose
+from nictop.rules import RULES, diagnose
 from nictop.rules.fixes.persistence import MIN_IPV4_MTU, MIN_IPV6_MTU, mtu_fixes
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.result import PathResult
 from tests.rules.test_recorded_hosts import EXPECTED
 from tests.support.captured import captured_lines
-from tests.support.rule_cases import CASES_DIRECTORY, host_facts, host_facts_after
+from tests.support.printed_mtus import MTU, printed_mtus
+from tests.support.rule_cases import host_facts, host_facts_after
 from tests.traffic.path.test_findings import FACTS, found, healthy
 
-MTU = re.compile(r"\bmtu(?:\"?\}?[ =:]+\"?|Bytes=|\}=\")(\d+)", re.IGNORECASE)
-"""``mtu 1400``, ``ATTR{mtu}="1400"``, ``MTUBytes=1400``, ``ethernets.ens4.mtu=1400``,
-``802-3-ethernet.mtu 1400``."""
 HOST = host_facts({"links": {"ens4": {"bus": "pci"}}})
 IPV4 = Address("ipv4", "192.0.2.1", 24, "global", ())
 IPV6 = Address("ipv6", "fe80::1", 64, "link", ())
-
-
-def printed_mtus(fixes: Iterable[Fix]) -> Iterator[int]:
-    """Those that a command sets, also in a file; not what an undo restores."""
-    for fix in fixes:
-        for step in fix.commands:
-            yield from map(int, MTU.findall(str(step)))
 
 
 def test_mtus_are_found_in_every_form() -> None:
@@ -128,25 +115,12 @@ def test_check_and_path_test_name_the_same_two_ways() -> None:
     assert titles == ["Or set MTU 1500 on enp1s0"] * 2
 
 
-def all_findings() -> Iterator[Finding]:
-    for path in CASES_DIRECTORY.glob("*/*.json"):
-        for cases in json.loads(path.read_text()).values() if path.parent.name != "bases" else ():
-            for case in cases:
-                yield from diagnose([host_facts(host) for host in case["hosts"]]).findings
-
-
-def findings_of_recorded_hosts() -> Iterator[Finding]:
+def test_fixes_of_recorded_hosts() -> None:
+    """Those of all rule cases: see test_rule_cases."""
     for name in EXPECTED:
-        yield from diagnose([host_facts_after(captured_lines(name), name)]).findings
-
-
-@pytest.mark.parametrize("source", ["cases", "recorded hosts"])
-def test_fixes_of_all_rules(source: str) -> None:
-    findings = all_findings() if source == "cases" else findings_of_recorded_hosts()
-    printed = [(one.rule, mtu) for one in findings for mtu in printed_mtus(one.fixes)]
-    assert [one for one in printed if one[1] < MIN_IPV4_MTU] == []
-    if source == "cases":
-        assert len({rule for rule, _ in printed}) >= 3
+        findings = diagnose([host_facts_after(captured_lines(name), name)]).findings
+        fixes = [fix for finding in findings for fix in finding.fixes]
+        assert [mtu for mtu in printed_mtus(fixes) if mtu < MIN_IPV4_MTU] == [], name
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,9 @@ from typing import Any
 import pytest
 
 from nictop.rules import RULES, Finding, diagnose
+from nictop.rules.fixes.persistence import MIN_IPV4_MTU
 from nictop.rules.profiles.dhcp_attempts import FIRST_ATTEMPT
+from tests.support.printed_mtus import printed_mtus
 from tests.support.rule_cases import CASES_DIRECTORY as DATA
 from tests.support.rule_cases import host_facts
 
@@ -61,6 +63,7 @@ def test_case(path: Path, kind: str, case: dict[str, Any]) -> None:
     for one in diagnosis.findings:
         peers = {fix.peer for fix in one.fixes if fix.where == "peer"}
         assert peers <= names - {one.host}, "the other host, by name"
+        assert [mtu for mtu in printed_mtus(one.fixes) if mtu < MIN_IPV4_MTU] == []
     if "skipped" in case:
         assert {one.rule for one in diagnosis.skipped} >= set(case["skipped"])
     assert any(rule == path.stem for rule, _ in found) == (kind == "fires")
