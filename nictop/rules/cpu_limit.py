@@ -33,7 +33,7 @@ def limited(seconds: float, work: Callable[[], T]) -> T:
     """The result of `work`. Raises TooLong when that takes more than `seconds` of CPU time, at any
     point of it. Calls cannot be nested."""
     global _deadline  # noqa: PLW0603
-    if threading.current_thread() is not threading.main_thread():
+    if threading.get_ident() != threading.main_thread().ident:
         return work()
     _handle_the_signal()
     gc_was_enabled = gc.isenabled()

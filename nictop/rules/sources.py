@@ -8,8 +8,8 @@ file) is known to be absent; what was refused, timed out, failed or was malforme
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from nictop.model.facts import absence_reason
 from nictop.model.text.words import UNKNOWN_REASONS
@@ -83,38 +83,32 @@ def missing_sources(
 ) -> Sequence[tuple[str, Missing]]:
     """Those of the sources that could not be read everywhere, each with its places."""
     drivers = FAMILY_DRIVERS.get(family, ())
-    combinations = _missing_of_rules(host)
-    found = combinations.get((sources, drivers))
-    if found is None:
-        found = combinations[sources, drivers] = _missing_of_sources(sources, host, drivers)
-    return found
+    by_drivers = _missing_of_host(host)
+    known = by_drivers.get(drivers)
+    if known is None:
+        known = by_drivers[drivers] = KnownSources(set(), {})
+    if not known.read.issuperset(sources):
+        for source in set(sources) - known.read:
+            known.read.add(source)
+            places = tuple(_missing(source, host, drivers))
+            if places:
+                known.missing[source] = places
+    if known.missing.keys().isdisjoint(sources):
+        return ()
+    return [(source, known.missing[source]) for source in sources if source in known.missing]
 
 
-def _missing_of_sources(
-    sources: Iterable[str], host: HostFacts, drivers: tuple[str, ...]
-) -> Sequence[tuple[str, Missing]]:
-    known = _missing_of_host(host).setdefault(drivers, {})
-    found: list[tuple[str, Missing]] = []
-    for source in sources:
-        places = known.get(source)
-        if places is None:
-            places = known[source] = tuple(_missing(source, host, drivers))
-        if places:
-            found.append((source, places))
-    return found
+class KnownSources(NamedTuple):
+    """What rules have asked for of a host: most rules use sources that others use too."""
 
-
-@once_per_host
-def _missing_of_rules(
-    _: HostFacts,
-) -> dict[tuple[tuple[str, ...], tuple[str, ...]], Sequence[tuple[str, Missing]]]:
-    """Sources and drivers of a rule → what is missing: many rules have the same."""
-    return {}
+    read: set[str]
+    missing: dict[str, Missing]
+    """Those of them that could not be read everywhere."""
 
 
 @once_per_host
-def _missing_of_host(_: HostFacts) -> dict[tuple[str, ...], dict[str, Missing]]:
-    """Drivers → source → places: many rules use the same sources."""
+def _missing_of_host(_: HostFacts) -> dict[tuple[str, ...], KnownSources]:
+    """By the drivers of `FAMILY_DRIVERS`."""
     return {}
 
 

@@ -222,7 +222,7 @@ def _set_up_again(host: HostFacts, link: Link, since: float, within: float) -> i
 
 def _watched_losses(host: HostFacts, link: Link) -> Losses | None:
     history = host.history_of(link)
-    if history is None:
+    if history is None or history.new_losses < MIN_LOSSES_PER_HOUR:
         return None
     begin = history.points[0].time
     losses = _at_most_logged(host, link, history.new_losses, begin)
