@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.rates.links import LinkRates
-from nictop.model.text.words import IFF_UP
+from nictop.model.text.words import IFF_UP, address_text
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -86,11 +86,6 @@ def ring_with_room(link: Link, direction: str) -> tuple[int, int] | None:
 
 
 ARPING_NOTE = "It needs arping (package iputils-arping or iputils)."
-
-
-def address_text(address: Address) -> str:
-    """``192.0.2.10/24``"""
-    return f"{address.address}/{address.prefix_length}"
 
 
 ADDRESS_WORDS: dict[str, tuple[str, ...]] = {

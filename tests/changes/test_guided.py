@@ -101,6 +101,33 @@ def test_a_default_route_that_is_taken_away_is_said_before() -> None:
     assert give_address(*generated(), STATIC).warnings == ()
 
 
+@pytest.mark.parametrize(
+    ("requested", "found"),
+    [("2001:DB8:0::10/64", "2001:db8::10"), ("fe80::10/64", "fe80::10")],
+    ids=["written in another way", "link-local"],
+)
+def test_an_address_is_found_however_it_was_written(requested: str, found: str) -> None:
+    host, nic = generated()
+    job = give_address(host, nic, AddressRequest(requested))
+    assert job.proof is not None
+    scope = "link" if found.startswith("fe80") else "global"
+    address = {"family": "ipv6", "address": found, "prefix_length": 64, "scope": scope}
+    spec = host_of_case("profiles", "profile_is_generated")
+    spec.setdefault("links", {}).setdefault("ens224", {})["addresses"] = [address]
+    now = job.proof(host_facts(spec).snapshot)
+    assert now.proven and now.text == f"ens224 has {found}/64"
+
+
+def test_a_router_of_ipv6_is_reached_by_its_link_local_address() -> None:
+    host, nic = generated()
+    router = AddressRequest("2001:db8::10/64", "fe80::1", default_route=True)
+    assert give_address(host, nic, router).warnings == ()
+    (warning,) = give_address(
+        host, nic, AddressRequest("2001:db8::10/64", default_route=True)
+    ).warnings
+    assert warning.startswith("no gateway is given: no default route is set")
+
+
 def test_a_default_route_that_is_there_is_not_added_again() -> None:
     host, nic = generated()
     request = AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True)
@@ -213,6 +240,16 @@ def test_a_gateway_is_for_a_default_route() -> None:
             "not in 192.0.2.0/24",
         ),
         (AddressRequest(None, "192.0.2.1", default_route=True), "DHCP"),
+        (AddressRequest("192.0.2.10/24", default_route=True), "a default route needs a gateway"),
+        (AddressRequest("192.0.2.10/24", "192.0.2.10", default_route=True), "the NIC itself"),
+        (AddressRequest("127.0.0.5/8"), "a loopback address"),
+        (AddressRequest("::1/64"), "a loopback address"),
+        (AddressRequest("224.0.0.1/24"), "a multicast address"),
+        (AddressRequest("ff02::1/64"), "a multicast address"),
+        (AddressRequest("0.0.0.0/32"), "the address of no host"),
+        (AddressRequest("::/64"), "the address of no host"),
+        (AddressRequest("255.255.255.255/32"), "the broadcast address"),
+        (AddressRequest("192.0.2.10/24", "fe80::1", default_route=True), "not in 192.0.2.0/24"),
         (AddressRequest("fe80::1%eth0/64"), ""),
     ],
 )

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import pytest
 
+from nictop.model.text.words import address_text
 from nictop.probe.records import Link
 from nictop.rules import Finding, Fix, HostFacts, diagnose
 from nictop.rules.fixes.commands import Command
 from nictop.rules.fixes.persistence import ethtool_fixes, mtu_fixes, sysctl_fixes
 from nictop.rules.routes.rewriting import secondaries_of
-from nictop.rules.subjects import address_text
 from tests.reports.library import reports, with_messages
 from tests.support.rule_cases import CASES_DIRECTORY, host_facts
 

@@ -25,6 +25,7 @@ from nictop.rules.fixes.profiles import (
 
 Address = IPv4Address | IPv6Address
 Interface = IPv4Interface | IPv6Interface
+LIMITED_BROADCAST = IPv4Address("255.255.255.255")
 
 
 def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[Fix, str]:
@@ -112,11 +113,7 @@ def _settings(request: AddressRequest) -> tuple[str, list[str]]:
         return "ipv4", _properties("ipv4", "auto", "", request)
     interface, gateway = _parsed(request.address, request.gateway)
     _check_is_host_address(interface, request.address)
-    if gateway is not None and not request.default_route:
-        hint = "set a default route, or omit the gateway"
-        raise NictopError("a gateway needs a default route", hint)
-    if gateway is not None and gateway not in interface.network:
-        raise NictopError(f"gateway {gateway} is not in {interface.network}")
+    _check_gateway(interface, gateway, request)
     family = f"ipv{interface.version}"
     return family, _properties(family, "manual", request.address, request)
 
@@ -147,12 +144,38 @@ def _parsed(address: str, gateway: str) -> tuple[Interface, Address | None]:
 
 
 def _check_is_host_address(interface: Interface, text: str) -> None:
-    """Raises NictopError for the first and the last address of an IPv4 network, except in those of
-    two addresses or one."""
+    """Raises NictopError for what no other host can send to: the kernel accepts it. Also for the
+    first and the last address of an IPv4 network, except in those of two addresses or one."""
     network = interface.network
+    for is_other, what in (
+        (interface.ip.is_unspecified, "the address of no host"),
+        (interface.ip.is_loopback, "a loopback address: no other host can send to it"),
+        (interface.ip.is_multicast, "a multicast address, not that of one host"),
+        (interface.ip == LIMITED_BROADCAST, "the broadcast address, not that of one host"),
+    ):
+        if is_other:
+            raise NictopError(f"{clean(text)} is {what}")
     has_broadcast = interface.version == 4 and network.prefixlen < 31
     if has_broadcast and interface.ip in (network.network_address, network.broadcast_address):
         raise NictopError(f"{clean(text)} is a network or broadcast address, not a host address")
+
+
+def _check_gateway(interface: Interface, gateway: Address | None, request: AddressRequest) -> None:
+    """Raises NictopError for a gateway that cannot be reached, or that is not used. A router of
+    IPv6 is usually known by its link-local address."""
+    if gateway is None:
+        if request.default_route and interface.version == 4:
+            hint = "add the gateway, or omit the default route"
+            raise NictopError("a default route needs a gateway", hint)
+        return
+    if not request.default_route:
+        hint = "set a default route, or omit the gateway"
+        raise NictopError("a gateway needs a default route", hint)
+    if gateway == interface.ip:
+        raise NictopError(f"gateway {gateway} is the address of the NIC itself")
+    is_beside = gateway.version == 6 == interface.version and gateway.is_link_local
+    if gateway not in interface.network and not is_beside:
+        raise NictopError(f"gateway {gateway} is not in {interface.network}")
 
 
 def _bound(link: Link, profile: Profile, name: str) -> tuple[list[str], list[str]]:

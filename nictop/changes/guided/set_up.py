@@ -22,6 +22,7 @@ from nictop.model.queues.counts import max_queues_of_each_direction, receive_que
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import address_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.plan.grammar.actions import MAX_IDENTIFY_SECONDS
 from nictop.probe.records import Interrupt, Link, PciFunction, Sriov
@@ -43,6 +44,11 @@ from nictop.rules.subjects import global_address_texts, names_text
 
 WAIT_HINT = "The commands depend on it, and appear here as soon as it has been read."
 UNKNOWN_HINT = "The commands depend on it: without it they could be wrong."
+ROUTERS_ONLY = (
+    "no gateway is given: no default route is set, one can only come from a router "
+    "(router advertisements)"
+)
+"""Of IPv6."""
 VF_PERSISTENCE_RULE = "virtual_functions_are_not_persistent"
 """The rule whose fixes create VFs at every boot."""
 
@@ -77,6 +83,8 @@ def give_address(
         fix, name = address_fix(host, link, request)
         how = f"profile {name}"
         warnings += tuple(_lost_routes(link, request))
+    if request.default_route and request.address is not None and not request.gateway:
+        warnings += (ROUTERS_ONLY,)
     title = f"set IP address of {link.name} ({how})"
     proof = partial(_address_proof, link, request)
     return ChangeJob(host.name, title, link.name, fix, lasting, proof=proof, warnings=warnings)
@@ -134,7 +142,10 @@ def _address_proof(link: Link, request: AddressRequest, snapshot: Snapshot) -> G
     addresses = global_address_texts(now, family)
     has_address = bool(addresses)
     if request.address:
-        has_address = request.address in addresses
+        wanted = str(ipaddress.ip_interface(request.address))
+        has_address = wanted in {address_text(address) for address in now.addresses}
+        if has_address and wanted not in addresses:
+            addresses.append(wanted)  # link-local
     has_route = any(route.family == family for route in now.default_routes)
     text = f"{link.name} has {', '.join(addresses) or 'no address'}"
     if request.address and not has_address:

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from nictop.model.devices.link_history import is_set_ipv6_address
+from nictop.model.text.words import address_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts
-from nictop.rules.subjects import address_text, names_text, set_address
+from nictop.rules.subjects import names_text, set_address
 
 SET_LINK = ("ip", "link", "set")
 MAX_SHOWN = 4

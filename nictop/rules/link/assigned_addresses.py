@@ -18,19 +18,14 @@ from nictop.model.guests.owners import guest_text
 from nictop.model.guests.table import NAMESPACE_SOURCE
 from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.model.text.units import wall_time_text
+from nictop.model.text.words import address_text
 from nictop.probe.records import DhcpLease, GuestNic, HostedGuest, Link
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.persistence import SAFE_NAME
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import (
-    MAC_ADDRESS,
-    address_text,
-    host_finding,
-    link_finding,
-    names_text,
-)
+from nictop.rules.subjects import MAC_ADDRESS, host_finding, link_finding, names_text
 
 MAX_LISTED = 4
 FAMILY_NAMES = {4: "IPv4", 6: "IPv6"}

@@ -15,7 +15,7 @@ from nictop.model.devices.link_history import (
 )
 from nictop.model.devices.links import has_global_address
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
-from nictop.model.text.words import IFF_LOOPBACK
+from nictop.model.text.words import IFF_LOOPBACK, address_text
 from nictop.model.time_axis import event_time_text
 from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.inventory.machine.message_table import TABLE
@@ -41,7 +41,6 @@ from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     address_options,
-    address_text,
     host_finding,
     is_up,
     link_finding,

@@ -7,6 +7,7 @@ from itertools import chain
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.model.text.words import address_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, as_alternative
@@ -33,7 +34,6 @@ from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_
 from nictop.rules.subjects import (
     ARPING_NOTE,
     UNREAD_OF_ADDRESS,
-    address_text,
     is_up,
     link_finding,
     names_text,

@@ -7,13 +7,14 @@ from collections.abc import Collection, Iterator, Sequence
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_network
+from nictop.model.text.words import address_text
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import WHOLE_PATH_NOTE, can_have_mtu, mtu_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import address_text, link_finding
+from nictop.rules.subjects import link_finding
 
 KINDS_ABOVE_A_NIC = ("bridge", "bond", "team", "vlan")
 """Kinds of links that carry the addresses of the NIC below them."""

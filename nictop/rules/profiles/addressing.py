@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.links import global_addresses
+from nictop.model.text.words import address_text
 from nictop.probe.records import Address, DefaultRoute, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command, echo, print_lines
@@ -17,7 +18,7 @@ from nictop.rules.profiles.nics import is_nic
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import owner_reason, table_route
 from nictop.rules.routes.rewriting import UNKNOWN_ROUTES_NOTE, lost_routes
-from nictop.rules.subjects import address_text, link_finding, set_address
+from nictop.rules.subjects import link_finding, set_address
 from nictop.rules.vf.facts import is_port_of_netvsc
 
 MAX_METRIC_GAP = 10

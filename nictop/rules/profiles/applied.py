@@ -13,6 +13,7 @@ from nictop.model.managers.networkmanager_states import (
     DEACTIVATING,
     ip_settings_text,
 )
+from nictop.model.text.words import address_text
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -22,7 +23,7 @@ from nictop.rules.fixes.profiles import bring_up, modify, profile_evidence, quot
 from nictop.rules.fixes.stored_settings import SWITCHES
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import address_text, link_finding
+from nictop.rules.subjects import link_finding
 
 MAX_SHOWN = 4
 """Settings in the evidence."""

@@ -8,6 +8,7 @@ the default routes at once.
 
 from __future__ import annotations
 
+from nictop.model.text.words import address_text
 from nictop.model.time_axis import event_time_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link, TableRoute
@@ -25,7 +26,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import routes
 from nictop.rules.routes.fixes import own_profile
-from nictop.rules.subjects import address_text, has_default_route, link_finding, names_text
+from nictop.rules.subjects import has_default_route, link_finding, names_text
 
 ACCEPTS_UNLESS_FORWARDING, ALWAYS_ACCEPTS = 1, 2
 """Values of accept_ra."""

@@ -11,6 +11,7 @@ from nictop.model.devices.links import global_addresses
 from nictop.model.devices.route_lookup import RouteAnswer, RoutingTables, number_of, span_of
 from nictop.model.facts.routing import is_kernel_rule, rule_text
 from nictop.model.text.ip_addresses import parse_network
+from nictop.model.text.words import address_text
 from nictop.probe.records import Link, PolicyRule
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -19,7 +20,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.routes.facts import is_within, tables
 from nictop.rules.routes.fixes import delete_rule, ip, ip_settings, own_profile, reapply
-from nictop.rules.subjects import address_text, link_finding
+from nictop.rules.subjects import link_finding
 
 
 @host_rule("warning", needs=("addresses", "routing.routes", "routing.rules"))
