@@ -26,6 +26,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.terminal import clean
 from nictop.probe.records import Inventory
 from nictop.report.json import json_text
+from nictop.rules.by_device import losses_in
 from nictop.rules.changes import FindingChange, FindingChanges
 from nictop.rules.finding import SEVERITIES
 from nictop.rules.fixes.commands import Step
@@ -129,7 +130,8 @@ class _Follower:
                 continue
             self._is_renewed.clear()
             diagnosis, _ = await diagnose_in_slices(readable)
-            for change in self._changes.update(diagnosis):
+            losses = losses_in({host.name: host.snapshot for host in readable})
+            for change in self._changes.update(diagnosis, losses):
                 if SEVERITIES.index(change.finding.severity) > self._lowest:
                     continue
                 try:

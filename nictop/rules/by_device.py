@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
 
 from nictop.model.devices.tree import Row
 from nictop.model.snapshot import Snapshot
 from nictop.probe.kernel.patterns import pattern
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
+from nictop.rules.subjects import is_up
 from nictop.rules.unchecked import open_findings
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 """domain:bus:device.function"""
 DeviceFindings = Mapping[int | str, Sequence[Finding]]
 """ifindex of a netdev, or address of a PCI function → its findings, worst first."""
+SubjectLoss = Literal["", "gone", "down"]
+"""What is the matter with the NIC of a finding; "": nothing."""
 
 
 def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
@@ -37,6 +41,33 @@ def reported_now(finding: Finding, diagnosis: Diagnosis) -> Finding | None:
         if reported.identity == finding.identity:
             return reported
     return None
+
+
+def not_lost(_: Finding) -> SubjectLoss:
+    return ""
+
+
+def losses_in(snapshots: Mapping[str, Snapshot]) -> Callable[[Finding], SubjectLoss]:
+    """`subject_loss` of findings about these hosts, by name."""
+
+    def loss_of(finding: Finding) -> SubjectLoss:
+        snapshot = snapshots.get(finding.host)
+        return "" if snapshot is None else subject_loss(finding, snapshot)
+
+    return loss_of
+
+
+def subject_loss(finding: Finding, snapshot: Snapshot) -> SubjectLoss:
+    """Why it says nothing that the finding is not reported any more: most checks are not about
+    links that are down."""
+    if is_subject_gone(finding, snapshot):
+        return "gone"
+    if finding.ifindex is None:
+        return ""
+    link = snapshot.links.get(finding.ifindex)
+    if link is None or (is_up(link) and link.carrier is not False):
+        return ""
+    return "down"
 
 
 def is_subject_gone(finding: Finding, snapshot: Snapshot) -> bool:

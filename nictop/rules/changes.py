@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.rules.by_device import SubjectLoss, not_lost
 from nictop.rules.finding import Finding, FindingIdentity
 from nictop.rules.registry import Diagnosis
 
@@ -33,11 +34,14 @@ class _Known:
     present: int = 0
     absent: int = 0
     """Diagnoses in a row."""
+    was_down: bool = False
+    """The link was down when the finding was there."""
 
 
 class FindingChanges:
     """What one diagnosis after the other says. A finding is gone only if its check ran and has not
-    found it again; not while its host is not read, or the check is skipped.
+    found it again; not while its host is not read, the check is skipped, or its link, which was up,
+    is down: most checks are not about such links.
 
     A host whose names change all the time has other subjects in each diagnosis: what a rule finds
     there is reported once, with one of them, and is gone when the rule finds nothing."""
@@ -47,9 +51,14 @@ class FindingChanges:
         """Those seen last at the end."""
         self._of_rule: dict[tuple[str, str], _Known] = {}
         """Host and rule → whether it finds anything; reported if its subjects change."""
+        self._loss_of: Callable[[Finding], SubjectLoss] = not_lost
 
-    def update(self, diagnosis: Diagnosis) -> tuple[FindingChange, ...]:
-        """The changes, in the order of the findings; then those that are gone."""
+    def update(
+        self, diagnosis: Diagnosis, loss_of: Callable[[Finding], SubjectLoss] = not_lost
+    ) -> tuple[FindingChange, ...]:
+        """The changes, in the order of the findings; then those that are gone. `loss_of`: what is
+        the matter with the NIC of a finding now."""
+        self._loss_of = loss_of
         found = {finding.identity: finding for finding in diagnosis.findings}
         by_rule: dict[tuple[str, str], Finding] = {}
         for (host, rule, *_), finding in found.items():
@@ -74,7 +83,7 @@ class FindingChanges:
         for identity, finding in found:
             known = self._known.pop(identity, None) or _Known(finding)
             self._known[identity] = known
-            _count_present(known, finding)
+            self._count_present(known, finding)
             if known.present < ROUNDS or known.is_reported:
                 continue
             known.is_reported = True
@@ -91,8 +100,7 @@ class FindingChanges:
         reported = {identity[:2] for identity, known in self._known.items() if known.is_reported}
         for key, finding in by_rule.items():
             known = self._of_rule.setdefault(key, _Known(finding))
-            known.absent = 0
-            known.present += 1
+            self._count_present(known, known.finding)
             if known.present >= ROUNDS and not known.is_reported and key not in reported:
                 known.is_reported, known.finding = True, finding
                 yield FindingChange("appeared", finding)
@@ -106,7 +114,7 @@ class FindingChanges:
             if host not in diagnosis.hosts or (host, rule) in skipped:
                 continue
             known = self._known[identity]
-            if not _is_gone(known):
+            if self._is_only_down(known) or not _is_gone(known):
                 continue
             del self._known[identity]
             if known.is_reported:
@@ -118,11 +126,19 @@ class FindingChanges:
         skipped = {(skip.host, skip.rule) for skip in diagnosis.skipped}
         for key in self._of_rule.keys() - set(found) - skipped:
             known = self._of_rule[key]
-            if key[0] not in diagnosis.hosts or not _is_gone(known):
+            if key[0] not in diagnosis.hosts or self._is_only_down(known) or not _is_gone(known):
                 continue
             del self._of_rule[key]
             if known.is_reported:
                 yield FindingChange("gone", known.finding)
+
+    def _count_present(self, known: _Known, finding: Finding) -> None:
+        known.finding, known.absent = finding, 0
+        known.present += 1
+        known.was_down = self._loss_of(finding) == "down"
+
+    def _is_only_down(self, known: _Known) -> bool:
+        return not known.was_down and self._loss_of(known.finding) == "down"
 
     def _forget_oldest(self) -> None:
         """Of each host that has too many: those that were not reported, then those not seen for
@@ -140,11 +156,6 @@ class FindingChanges:
 
 def _is_undecided(known: _Known) -> bool:
     return 0 < known.present < ROUNDS or 0 < known.absent < ROUNDS
-
-
-def _count_present(known: _Known, finding: Finding) -> None:
-    known.finding, known.absent = finding, 0
-    known.present += 1
 
 
 def _is_gone(known: _Known) -> bool:

@@ -10,16 +10,13 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.by_device import SubjectLoss, not_lost
 from nictop.rules.outdated import without_mark
 
 GONE_SECONDS = 30.0
 """Time for which a finding stays in the list after the last diagnosis that had it."""
 MAX_GONE_FINDINGS = 50
 MAX_RESOLVED_FINDINGS = 50
-
-
-def never(_: Finding) -> bool:
-    return False
 
 
 class SkippedCheck(NamedTuple):
@@ -41,11 +38,14 @@ class Entry(NamedTuple):
     """The newest diagnosis does not have it."""
     resolved: bool = False
     """Nor had one for `GONE_SECONDS`."""
-    has_no_nic: bool = False
-    """It is gone because its NIC is."""
+    lost: SubjectLoss = ""
+    """It is gone because its NIC is, or because its link, which was up, is down: nobody has mended
+    it."""
     unchecked: bool = False
     """It is of an earlier diagnosis, and the newest one could not check it (`Diagnosis.unchecked`);
     what was gone before stays so."""
+    was_down: bool = False
+    """It was found while its link was down."""
 
 
 def keyed_findings(
@@ -97,9 +97,9 @@ class RecentFindings:
         self.resolved: Sequence[Entry] = ()
         """Those that were lost before, the last one first: at most `MAX_RESOLVED_FINDINGS`."""
 
-    def without_nic(self, hosts: Collection[str]) -> int:
-        """How many of these hosts are listed still, although their NIC is gone."""
-        listed = (entry.about for entry in self.entries if entry.has_no_nic)
+    def lost(self, hosts: Collection[str]) -> int:
+        """How many of these hosts are listed still, although their NIC is gone or down."""
+        listed = (entry.about for entry in self.entries if entry.lost)
         return sum(isinstance(about, Finding) and about.host in hosts for about in listed)
 
     def forget(self, now: float) -> None:
@@ -109,28 +109,34 @@ class RecentFindings:
         self.resolved = [entry for entry in self.resolved if entry.last_seen <= now]
 
     def update(
-        self, diagnosis: Diagnosis, now: float, is_nic_gone: Callable[[Finding], bool] = never
+        self,
+        diagnosis: Diagnosis,
+        now: float,
+        loss_of: Callable[[Finding], SubjectLoss] = not_lost,
     ) -> None:
         """`now`: seconds; a step back, as in a recording, forgets what was seen later. What is not
-        checked any more, as after a connection was lost, has not gone. `is_nic_gone`: the NIC of a
-        finding is not there now."""
+        checked any more, as after a connection was lost, has not gone. `loss_of`: what is the
+        matter with the NIC of a finding now."""
         open_findings = (*diagnosis.findings, *diagnosis.unchecked)
         keyed = keyed_findings(open_findings, now, self.entries)
         opened = self._with_first_seen(keyed, now)
-        found = opened[: len(diagnosis.findings)]
+        found = [
+            entry._replace(was_down=_loss(entry, loss_of) == "down")
+            for entry in opened[: len(diagnosis.findings)]
+        ]
         unchecked = self._with_last_seen(opened[len(found) :])
         left = [_without_mark(entry) for entry in _without(self.entries, opened)]
         missing = [entry for entry in left if entry.gone or _is_of(entry, diagnosis)]
         missing.sort(key=_last_seen, reverse=True)
         lost = [entry._replace(unchecked=False) for entry in missing]
-        lost = [entry._replace(has_no_nic=_has_no_nic(entry, is_nic_gone)) for entry in lost]
+        lost = [entry._replace(lost=_lost(entry, loss_of)) for entry in lost]
         gone = [entry._replace(gone=True) for entry in lost if _is_recent(entry, now)]
         del gone[MAX_GONE_FINDINGS:]
         newly_resolved = [
             entry._replace(gone=True, resolved=True) for entry in _without(lost, gone)
         ]
         before = _without(self.resolved, [*newly_resolved, *opened])
-        before = [_with_nic_that_came_back(entry, is_nic_gone) for entry in before]
+        before = [_with_nic_that_came_back(entry, loss_of) for entry in before]
         resolved = [*newly_resolved, *before]
         past = [entry for entry in resolved if entry.last_seen <= now]
         self.resolved = past[:MAX_RESOLVED_FINDINGS]
@@ -143,12 +149,15 @@ class RecentFindings:
         return [entry._replace(first_seen=min(now, before.get(entry.key, now))) for entry in found]
 
     def _with_last_seen(self, unchecked: Iterable[Entry]) -> list[Entry]:
-        """Of those that were not checked again: when they were found last."""
-        before = {entry.key: entry.last_seen for entry in self.entries if not entry.gone}
-        return [
-            entry._replace(last_seen=before.get(entry.key, entry.last_seen), unchecked=True)
-            for entry in unchecked
-        ]
+        """Of those that were not checked again: when they were found last, and how."""
+        before = {entry.key: entry for entry in self.entries if not entry.gone}
+        found = []
+        for entry in unchecked:
+            known = before.get(entry.key, entry)
+            found.append(
+                entry._replace(last_seen=known.last_seen, was_down=known.was_down, unchecked=True)
+            )
+        return found
 
 
 def _without(entries: Iterable[Entry], others: Iterable[Entry]) -> list[Entry]:
@@ -171,19 +180,22 @@ def _is_of(entry: Entry, diagnosis: Diagnosis) -> bool:
     return finding.host in diagnosis.hosts
 
 
-def _has_no_nic(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> bool:
-    """What was not found any more before its NIC has gone stays so."""
-    if not isinstance(entry.about, Finding):
-        return False
-    was_found = entry.gone and not entry.has_no_nic
-    return not was_found and is_nic_gone(entry.about)
+def _loss(entry: Entry, loss_of: Callable[[Finding], SubjectLoss]) -> SubjectLoss:
+    return loss_of(entry.about) if isinstance(entry.about, Finding) else ""
 
 
-def _with_nic_that_came_back(entry: Entry, is_nic_gone: Callable[[Finding], bool]) -> Entry:
-    """It was bound to its driver again, and does not have the finding."""
-    if not entry.has_no_nic or not isinstance(entry.about, Finding):
-        return entry
-    return entry._replace(has_no_nic=is_nic_gone(entry.about))
+def _lost(entry: Entry, loss_of: Callable[[Finding], SubjectLoss]) -> SubjectLoss:
+    """What was not found any more before its NIC has gone stays so; so does what was found while
+    its link was down."""
+    if entry.gone and not entry.lost:
+        return ""
+    loss = _loss(entry, loss_of)
+    return "" if loss == "down" and entry.was_down else loss
+
+
+def _with_nic_that_came_back(entry: Entry, loss_of: Callable[[Finding], SubjectLoss]) -> Entry:
+    """It was bound to its driver or set up again, and does not have the finding."""
+    return entry._replace(lost=_loss(entry, loss_of)) if entry.lost else entry
 
 
 def _last_seen(entry: Entry) -> float:

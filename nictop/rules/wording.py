@@ -40,7 +40,7 @@ SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
 UNKNOWN_MARK = "?"
 """Of a step that nothing was read of, and of findings before they are checked again."""
 CLEAR = "No problems found"
-NIC_GONE = "whose NIC is gone"
+LOST_SUBJECT = "whose NIC is gone or down"
 """Behind the number of findings that were lost with their NIC."""
 MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
 """Names in one line."""
@@ -257,15 +257,13 @@ def all_clear(
     unread: Sequence[str] = (),
     named: bool = True,
     live: bool = False,
-    without_nic: int = 0,
+    lost: int = 0,
     glyphs: Glyphs = UNICODE,
 ) -> tuple[str, Tone]:
     """`verdict_text` and what it rests on: ``· No problems found (95 of 98 checks ran, 3 skipped:
     kernel messages)``. `named`: with the sources that were missing. `live`: those that failed are
     read again by themselves."""
-    verdict, tone = verdict_text(
-        diagnosis, unread=unread, live=live, without_nic=without_nic, glyphs=glyphs
-    )
+    verdict, tone = verdict_text(diagnosis, unread=unread, live=live, lost=lost, glyphs=glyphs)
     waits = live and is_any_retried(diagnosis)
     basis = checks_text(diagnosis, unread, waits=waits)
     if waits:
@@ -295,28 +293,28 @@ def verdict_text(
     *,
     unread: Sequence[str] = (),
     live: bool = False,
-    without_nic: int = 0,
+    lost: int = 0,
     glyphs: Glyphs = UNICODE,
 ) -> tuple[str, Tone]:
     """(text, tone): ``2 warnings``, ``✓ No problems found``. Without a tick, as a warning, what may
     have missed some: ``· No problems found so far``: sources are still being read, or (`live`) read
     again; ``· No problems found; not read: vm2``. `unread`: names of hosts that are not checked.
-    `without_nic`: number of findings that were lost with their NIC: nobody has mended them."""
+    `lost`: number of findings whose NIC is gone or down: nobody has mended them."""
     found = severity_counts_text(diagnosis.findings)
     if found:
         return found, "normal"
     if diagnosis.unchecked:
         old = severity_counts_text(diagnosis.unchecked)
         return f"{glyphs.note} {old} {NOT_CHECKED_AGAIN}", "warn"
-    if not diagnosis.skipped and not unread and not without_nic:
+    if not diagnosis.skipped and not unread and not lost:
         return f"{glyphs.passed} {CLEAR}", "good"
     text = f"{glyphs.note} {CLEAR}"
     if not has_read_all(diagnosis.skipped) or (live and is_any_retried(diagnosis)):
         text += " so far"
     if unread:
         text += f"; not read: {first_names(unread)}"
-    if without_nic:
-        text += f"; {count_noun(without_nic, 'finding')} {NIC_GONE}"
+    if lost:
+        text += f"; {count_noun(lost, 'finding')} {LOST_SUBJECT}"
     return text, "warn"
 
 

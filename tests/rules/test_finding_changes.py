@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.by_device import SubjectLoss
 from nictop.rules.changes import MAX_KNOWN, FindingChanges
 from tests.support.findings import finding
 
@@ -49,6 +51,32 @@ def test_a_host_that_is_not_read_and_a_check_that_did_not_run_say_nothing() -> N
     assert events(changes, present, present, *[not_read, not_run] * 4)[2:] == [""] * 8
     elsewhere = diagnosis_of(skipped=(Skipped("a_rule", "another", "", "no answer"),))
     assert events(changes, elsewhere, elsewhere) == ["", "gone ens224"]
+
+
+def test_a_link_that_is_down_has_resolved_nothing() -> None:
+    """Most checks are not about links that are down: it was told as gone, the fault still there."""
+    present, absent = diagnosis_of(finding()), diagnosis_of()
+    losses: list[SubjectLoss] = ["", "", "down", "down", "down", "", ""]
+    changes = FindingChanges()
+    told = [
+        [one.event for one in changes.update(diagnosis, partial(said, loss))]
+        for diagnosis, loss in zip([present] * 2 + [absent] * 5, losses, strict=True)
+    ]
+    assert told == [[], ["appeared"], [], [], [], [], ["gone"]]
+
+
+def test_what_was_found_while_the_link_was_down_goes_as_anything_else() -> None:
+    present, absent, down = diagnosis_of(finding()), diagnosis_of(), partial(said, "down")
+    changes = FindingChanges()
+    told = [
+        [one.event for one in changes.update(diagnosis, down)]
+        for diagnosis in [present] * 2 + [absent] * 2
+    ]
+    assert told == [[], ["appeared"], [], ["gone"]]
+
+
+def said(loss: SubjectLoss, _: Finding) -> SubjectLoss:
+    return loss
 
 
 def test_findings_of_several_subjects_and_hosts() -> None:

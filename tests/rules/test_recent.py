@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from nictop.rules import Diagnosis, Finding, Skipped
+from nictop.rules.by_device import SubjectLoss
 from nictop.rules.recent import (
     GONE_SECONDS,
     MAX_GONE_FINDINGS,
@@ -190,37 +191,51 @@ def test_two_findings_of_one_rule_about_one_subject_are_two_lines() -> None:
     )
 
 
-def test_a_finding_whose_nic_is_gone_is_not_resolved() -> None:
+@pytest.mark.parametrize("loss", ["gone", "down"])
+def test_a_finding_whose_nic_is_gone_or_down_is_not_resolved(loss: SubjectLoss) -> None:
     """One that was resolved before stays so when its NIC goes, and one whose NIC is there again and
     that is not reported is resolved."""
     gone = {"b"}
 
-    def is_nic_gone(finding: Finding) -> bool:
-        return finding.subject in gone
+    def loss_of(finding: Finding) -> SubjectLoss:
+        return loss if finding.subject in gone else ""
 
     recent = RecentFindings()
 
-    def marks() -> dict[str, bool]:
-        return {subject(one): one.has_no_nic for one in recent.entries if one.gone}
+    def marks() -> dict[str, str]:
+        return {subject(one): one.lost for one in recent.entries if one.gone}
 
-    recent.update(diagnosed("a", "b"), 100.0, is_nic_gone)
-    recent.update(diagnosed(), 101.0, is_nic_gone)
-    assert marks() == {"a": False, "b": True}
-    gone.add("a")
-    recent.update(diagnosed(), 102.0, is_nic_gone)
-    assert marks() == {"a": False, "b": True}
     gone.remove("b")
-    recent.update(diagnosed(), 103.0, is_nic_gone)
-    assert marks() == {"a": False, "b": False}
-    recent.update(diagnosed("b"), 104.0, is_nic_gone)
+    recent.update(diagnosed("a", "b"), 100.0, loss_of)
     gone.add("b")
-    recent.update(diagnosed(), 105.0 + GONE_SECONDS, is_nic_gone)
-    newest = recent.resolved[0]
-    assert (subject(newest), newest.has_no_nic) == ("b", True)
+    recent.update(diagnosed(), 101.0, loss_of)
+    assert marks() == {"a": "", "b": loss}
+    gone.add("a")
+    recent.update(diagnosed(), 102.0, loss_of)
+    assert marks() == {"a": "", "b": loss}
     gone.remove("b")
-    recent.update(diagnosed(), 106.0 + GONE_SECONDS, is_nic_gone)
+    recent.update(diagnosed(), 103.0, loss_of)
+    assert marks() == {"a": "", "b": ""}
+    recent.update(diagnosed("b"), 104.0, loss_of)
+    gone.add("b")
+    recent.update(diagnosed(), 105.0 + GONE_SECONDS, loss_of)
     newest = recent.resolved[0]
-    assert (subject(newest), newest.has_no_nic) == ("b", False), "it came back later"
+    assert (subject(newest), newest.lost) == ("b", loss)
+    gone.remove("b")
+    recent.update(diagnosed(), 106.0 + GONE_SECONDS, loss_of)
+    newest = recent.resolved[0]
+    assert (subject(newest), newest.lost) == ("b", ""), "it came back later"
+
+
+def test_what_was_found_while_its_link_was_down_goes_as_anything_else() -> None:
+    recent = RecentFindings()
+
+    def down(_: Finding) -> SubjectLoss:
+        return "down"
+
+    recent.update(diagnosed("a"), 100.0, down)
+    recent.update(diagnosed(), 101.0, down)
+    assert [(one.gone, one.lost) for one in recent.entries] == [(True, "")]
 
 
 def test_another_finding_about_the_subject_does_not_take_a_key() -> None:

@@ -272,9 +272,9 @@ class FramedScreen(NictopScreen, Screen[None]):
             notice = session.notice(nictop.drawn_at(), nictop.hosts.interval, named=several)
             was_checked = nictop.diagnosis.has_run
             recent = nictop.display.recent
-            without_nic = 0 if recent is None else recent.without_nic(nictop.hosts.by_name)
+            lost = 0 if recent is None else recent.lost(nictop.hosts.by_name)
             content = (
-                diagnosis, notice, session.has_failed, several, unread, was_checked, without_nic,
+                diagnosis, notice, session.has_failed, several, unread, was_checked, lost,
             )  # fmt: skip
             if content != self._findings_shown:
                 self._findings_shown = content
@@ -285,7 +285,7 @@ class FramedScreen(NictopScreen, Screen[None]):
                     several_hosts=several,
                     unread=unread,
                     was_checked=was_checked,
-                    without_nic=without_nic,
+                    lost=lost,
                 )
 
     # ----------------------------------------------------------------------------------------- keys

@@ -50,14 +50,14 @@ def draw_worst_finding(
     several_hosts: bool = False,
     unread: Sequence[str] = (),
     was_checked: bool = False,
-    without_nic: int = 0,
+    lost: int = 0,
     labels: KeyLabels = default_label,
     glyphs: Glyphs = UNICODE,
 ) -> SpanLine:
     """Mark, subject and title of the worst finding and the number of the others, in `cells` cells.
     `notice`: why the chosen host is not live; it is shown instead of the worst finding, with the
     number of findings by severity. `has_failed`: that host is not reached. `unread`: names
-    of hosts that are not checked. `without_nic`: see `verdict_text`."""
+    of hosts that are not checked. `lost`: see `verdict_text`."""
     findings = open_findings(diagnosis)
     key: Span = (f" (key {labels('findings')}) ", "accent")
     if notice:
@@ -70,7 +70,7 @@ def draw_worst_finding(
     if diagnosis is None:
         return not_checked_line(cells, was_checked=was_checked)
     if not findings:
-        return no_problems_line(diagnosis, cells, glyphs, unread, without_nic)
+        return no_problems_line(diagnosis, cells, glyphs, unread, lost)
     others = _others(findings)
     number = f" +{others}" if others > 0 else ""
     more = [(number, "accent"), key]
@@ -115,12 +115,10 @@ def no_problems_line(
     cells: int,
     glyphs: Glyphs,
     unread: Sequence[str] = (),
-    without_nic: int = 0,
+    lost: int = 0,
 ) -> SpanLine:
     """`` ✓ No problems found (98 of 98 checks ran)``"""
-    text, tone = all_clear(
-        diagnosis, unread=unread, live=True, without_nic=without_nic, glyphs=glyphs
-    )
+    text, tone = all_clear(diagnosis, unread=unread, live=True, lost=lost, glyphs=glyphs)
     return (f" {text[0]}", tone), (fit(glyphs.text(text[1:]), max(0, cells - 2)), "")
 
 
@@ -177,11 +175,11 @@ class FindingsPanel(LineWidget):
         has_failed: bool = False,
         unread: Sequence[str] = (),
         was_checked: bool = False,
-        without_nic: int = 0,
+        lost: int = 0,
     ) -> None:
         """See `draw_worst_finding`."""
         self._content = (
-            diagnosis, notice, has_failed, several_hosts, unread, was_checked, without_nic,
+            diagnosis, notice, has_failed, several_hosts, unread, was_checked, lost,
         )  # fmt: skip
         self._draw()
 
@@ -195,9 +193,7 @@ class FindingsPanel(LineWidget):
         self._draw()
 
     def _draw(self) -> None:
-        diagnosis, notice, has_failed, several_hosts, unread, was_checked, without_nic = (
-            self._content
-        )
+        diagnosis, notice, has_failed, several_hosts, unread, was_checked, lost = self._content
         cells = self.scrollable_content_region.width
         line = draw_worst_finding(
             diagnosis,
@@ -207,7 +203,7 @@ class FindingsPanel(LineWidget):
             several_hosts=several_hosts,
             unread=unread,
             was_checked=was_checked,
-            without_nic=without_nic,
+            lost=lost,
             labels=self.key_label,
             glyphs=self.glyphs,
         )

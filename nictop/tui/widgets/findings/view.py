@@ -22,11 +22,11 @@ from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
-from nictop.rules.by_device import device_findings, is_subject_gone
+from nictop.rules.by_device import SubjectLoss, device_findings, losses_in
 from nictop.rules.recent import Entry, RecentFindings, SkippedCheck, keyed_checks
 from nictop.rules.unchecked import NOT_CHECKED_AGAIN, why_unchecked
 from nictop.rules.wording import (
-    NIC_GONE,
+    LOST_SUBJECT,
     SEVERITY_LABELS,
     checks_text,
     is_checked,
@@ -61,7 +61,7 @@ from nictop.tui.widgets.findings.panel import no_problems_line, not_checked_line
 if TYPE_CHECKING:
     from nictop.model.time_axis import LocalClock
 
-ITS_NIC_IS_GONE = "its NIC is gone"
+LOST: dict[SubjectLoss, str] = {"gone": "its NIC is gone", "down": "its link is down"}
 CHOSEN_IS_RESOLVED = "The finding that was chosen is resolved."
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
@@ -125,8 +125,8 @@ class FindingList(ChoiceList):
         """Keys of the resolved findings that are not in `entries`."""
         self._left: str | None = None
         """Key of the chosen finding that was resolved while it was in the list."""
-        self._without_nic = 0
-        """Of these, those whose NIC is gone."""
+        self._lost = 0
+        """Of these, those whose NIC is gone or down."""
         self.is_read = False
         """It was in sight: what is found later does not move the cursor."""
         self._seen: Callable[[Entry], str] = lambda entry: ""
@@ -166,7 +166,7 @@ class FindingList(ChoiceList):
         chosen = self.entry
         self.entries, self._several_hosts, self._empty_line = entries, several_hosts, empty_line
         self._hidden, self._seen = frozenset(entry.key for entry in hidden), seen
-        self._without_nic = sum(entry.has_no_nic for entry in hidden)
+        self._lost = sum(bool(entry.lost) for entry in hidden)
         if chosen is not None:
             is_left = chosen.key in self._hidden and not chosen.resolved
             self._left = chosen.key if is_left else None
@@ -268,12 +268,12 @@ class FindingList(ChoiceList):
         return ((f" {self._hidden_text()} ({key})", "dim"),)
 
     def _hidden_text(self) -> str:
-        resolved = len(self._hidden) - self._without_nic
+        resolved = len(self._hidden) - self._lost
         parts: list[str] = []
         if resolved:
             parts.append(f"{self.glyphs.passed} {resolved} resolved")
-        if self._without_nic:
-            parts.append(f"{self.glyphs.skipped} {self._without_nic} {NIC_GONE}")
+        if self._lost:
+            parts.append(f"{self.glyphs.skipped} {self._lost} {LOST_SUBJECT}")
         return " ".join(parts)
 
     def _subject(self, finding: Finding) -> str:
@@ -296,7 +296,7 @@ class FindingList(ChoiceList):
         tone = ""
         if entry.gone:
             tone = "dim"
-            mark = self.glyphs.skipped if entry.has_no_nic else self.glyphs.passed
+            mark = self.glyphs.skipped if entry.lost else self.glyphs.passed
             spans = [(f" {mark} ", tone), *((text, tone) for text, _ in spans[1:])]
         elif entry.unchecked or entry.about.outdated:
             tone = "dim"
@@ -305,8 +305,8 @@ class FindingList(ChoiceList):
 
     def _title_text(self, entry: Entry, finding: Finding) -> str:
         title = self.glyphs.text(finding.title)
-        if entry.has_no_nic:
-            return f"{ITS_NIC_IS_GONE}: {title}"
+        if entry.lost:
+            return f"{LOST[entry.lost]}: {title}"
         if entry.unchecked:
             return f"{NOT_CHECKED_AGAIN}: {title}"
         return title
@@ -420,16 +420,11 @@ class FindingsView(WhileOpen, Container):
         """The findings are there now. None: not known, as after a jump in a recording.
         `snapshots`: of their hosts; None: as at the last `show`."""
         known = self._snapshots if snapshots is None else snapshots
-
-        def is_nic_gone(finding: Finding) -> bool:
-            snapshot = known.get(finding.host)
-            return snapshot is not None and is_subject_gone(finding, snapshot)
-
         now = self._here().monotonic
         if diagnosis is None:
             self.recent.forget(now)
         else:
-            self.recent.update(diagnosis, now, is_nic_gone)
+            self.recent.update(diagnosis, now, losses_in(known))
 
     def show(
         self,
@@ -521,9 +516,9 @@ class FindingsView(WhileOpen, Container):
             unchecked = sum(entry.unchecked and self._is_watched(entry) for entry in entries)
             if unchecked:
                 parts.append(f"{unchecked} {NOT_CHECKED_AGAIN}")
-            without_nic = self.recent.without_nic(self._hosts)
-            if without_nic:
-                parts.append(f"{without_nic} {NIC_GONE}")
+            lost = self.recent.lost(self._hosts)
+            if lost:
+                parts.append(f"{lost} {LOST_SUBJECT}")
         parts += self._outdated_texts()
         return " · ".join(filter(None, parts))
 
@@ -606,7 +601,7 @@ class FindingsView(WhileOpen, Container):
             fix_index=fix_index(ordered_fixes(entry.about), self._chosen_fix),
             several_hosts=self._several_hosts,
             gone=self._gone_label(entry),
-            gone_mark=self.glyphs.skipped if entry.has_no_nic else self.glyphs.passed,
+            gone_mark=self.glyphs.skipped if entry.lost else self.glyphs.passed,
             notice=self._doubt(entry, snapshot),
             spaced=is_spaced,
             glyphs=self.glyphs,
@@ -664,8 +659,8 @@ class FindingsView(WhileOpen, Container):
         return f"{NOT_CHECKED_AGAIN}: {'; '.join(reasons)}"
 
     def _gone_label(self, entry: Entry) -> str:
-        if entry.has_no_nic:
-            return f"{ITS_NIC_IS_GONE}, seen {self._seen(entry)}"
+        if entry.lost:
+            return f"{LOST[entry.lost]}, seen {self._seen(entry)}"
         if entry.resolved:
             return f"resolved, seen {self._seen(entry)}"
         if entry.gone:
