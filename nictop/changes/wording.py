@@ -108,7 +108,10 @@ def plan_lines(
         yield from _labelled(after, action.after if is_changed else "unchanged", cells)
         for text in action.disturbs:
             yield from _labelled(WARNING_LABEL, text, cells)
-        yield from _labelled("persistence", _persistence_text(action), cells)
+        text = _persistence_text(action)
+        if action.persistent and labels == APPLIED_LABELS and not has_ended:
+            text += ", once it is kept"
+        yield from _labelled("persistence", text, cells)
         if action.undo or not has_ended:
             yield from _undo_lines(action, cells)
 

@@ -69,6 +69,8 @@ class _Begun:
     target: str = ""
     ended: float | None = None
     is_again: bool = False
+    before: float = 0.0
+    """Seconds that the step took in this attempt before it began again."""
 
 
 class StartSteps:
@@ -77,6 +79,8 @@ class StartSteps:
     def __init__(self, *, is_remote: bool) -> None:
         self._names = ALL_STEPS if is_remote else PROBE_STEPS
         self._begun: list[_Begun] = []
+        self._spent: dict[StepName, float] = {}
+        """Seconds of the steps that have ended in this attempt."""
         self._has_failed = self._is_over = False
         self.attempt = 0
         """1: the first one since it was live."""
@@ -110,6 +114,7 @@ class StartSteps:
             self._begin(item.stage, now, item.target)
             return
         self._begun, self._has_failed, self._is_over = [], False, False
+        self._spent = {}
         self.attempt += 1
         self._attempt_began = now
         if self._names is PROBE_STEPS:
@@ -148,6 +153,8 @@ class StartSteps:
         """What was read is not that of this host any more."""
         self._is_over = False
         self._begun = [step for step in self._begun if step.name not in INVENTORY_STEPS]
+        for name in INVENTORY_STEPS:
+            self._spent.pop(name, None)
 
     @property
     def _has_part(self) -> bool:
@@ -172,7 +179,8 @@ class StartSteps:
 
     def _begin(self, name: StepName, now: float, target: str = "") -> None:
         """End the step before, unless it is the same. A stage that was passed begins again for
-        another hop or address, with those that follow it."""
+        another hop or address, or after a question, with those that follow it; what others took
+        meanwhile is not its time."""
         self._has_failed = False
         if self._is_on(name, target):
             return
@@ -181,9 +189,9 @@ class StartSteps:
         if name not in self._names:  # recorded: only its stages show that it was connected to
             self._names = ALL_STEPS
         place = ALL_STEPS.index(name)
-        began = {step.name: step.began for step in self._begun}
         self._begun = [step for step in self._begun if ALL_STEPS.index(step.name) < place]
-        self._begun.append(_Begun(name, began.get(name, now), target, is_again=is_again))
+        before = self._spent.get(name, 0.0)
+        self._begun.append(_Begun(name, now, target, is_again=is_again, before=before))
 
     def _is_on(self, name: StepName, target: str) -> bool:
         if not self._begun or self._begun[-1].ended is not None:
@@ -192,7 +200,8 @@ class StartSteps:
 
     def _end(self, now: float) -> None:
         if self._begun and self._begun[-1].ended is None:
-            self._begun[-1] = replace(self._begun[-1], ended=now)
+            step = self._begun[-1] = replace(self._begun[-1], ended=now)
+            self._spent[step.name] = step.before + now - step.began
 
     # -------------------------------------------------------------------------------- what is shown
 
@@ -224,7 +233,8 @@ class StartSteps:
         is_progress = state == "done" and name in PROBE_STEPS
         target = "" if is_progress else begun.target
         is_again = begun.is_again and state == "active"
-        return StartStep(name, state, max(0.0, end - begun.began), target, is_again)
+        seconds = max(0.0, begun.before + end - begun.began)
+        return StartStep(name, state, seconds, target, is_again)
 
     def _state(self, place: int, reached: int) -> StepState:
         if self._is_over or place < reached:

@@ -21,7 +21,13 @@ from nictop.changes.events import (
     StepFailed,
     Undoing,
 )
-from nictop.changes.wording import NO_RESULT_TEXT, event_text, loss_text, plan_lines
+from nictop.changes.wording import (
+    APPLIED_LABELS,
+    NO_RESULT_TEXT,
+    event_text,
+    loss_text,
+    plan_lines,
+)
 from nictop.model.text.terminal import width
 from nictop.probe.records import PlannedAction
 from tests.changes.carrying import PLANNED
@@ -54,6 +60,17 @@ def test_a_plan() -> None:
     activation = PlannedAction(("nmcli", "con", "up", "lan"), "lan", "active: lan", (), "lan")
     assert "     persistence  activates the profile" in plan_lines((activation,), 80)
     assert "     new          unchanged" in plan_lines((replace(PLANNED, before="mtu 9000"),), 80)
+
+
+def test_a_profile_survives_a_reboot_once_it_is_kept() -> None:
+    """Until then NetworkManager has it in /run only."""
+    profile = PlannedAction(
+        ("nmcli", "con", "mod", "lan"), "", "mtu: 9000", (), "lan", persistent=True
+    )
+    once = "     persistence  survives a reboot, once it is kept"
+    assert once in plan_lines((profile,), 80, labels=APPLIED_LABELS)
+    kept = list(plan_lines((profile,), 80, labels=APPLIED_LABELS, has_ended=True))
+    assert "     persistence  survives a reboot" in kept
 
 
 @given(st.integers(0, 2**32), st.sampled_from([24, 40, 80, 120]))

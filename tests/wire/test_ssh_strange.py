@@ -278,6 +278,30 @@ async def test_time_for_an_answer_does_not_count_for_the_timeout(
             await source.close()
 
 
+async def test_a_question_for_the_host_key_says_so_until_the_answer(tmp_path: Path) -> None:
+    """Its connection is closed while the user is asked."""
+    answered = asyncio.Event()
+
+    async def ask(question: Question) -> str:
+        await answered.wait()
+        return "secret" if question.kind == "password" else "yes"
+
+    async with serving(tmp_path, sends(), PasswordServer) as there:
+        (tmp_path / "known_hosts").write_text("")
+        source = SshSource(there, ask=ask)
+        targets: list[str] = []
+        async with aclosing(source.items()) as items:
+            async for item in items:
+                if isinstance(item, SourceState) and item.stage == "host_key":
+                    targets.append(item.target)
+                if targets[-1:] == [WAITS_FOR_ANSWER]:
+                    answered.set()
+                if isinstance(item, SourceState) and item.state == "live":
+                    break
+            await source.close()
+        assert targets == [targets[0], WAITS_FOR_ANSWER, targets[0]]
+
+
 async def test_a_stage_in_which_the_user_is_asked_says_so_until_the_answer(tmp_path: Path) -> None:
     """It was "SSH handshake, 37 s" while a question of another host was on the screen."""
     answered = asyncio.Event()

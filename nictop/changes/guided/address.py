@@ -49,7 +49,7 @@ def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[F
         command("nmcli", "con", "up", *which),
     )
     note = _note(link, profile, name, bound)
-    return Fix("here", "Set it in the active profile", lines, True, undo, note=note), name
+    return Fix("here", "Set it in its profile", lines, True, undo, note=note), name
 
 
 def own_profile(host: HostFacts, link: Link) -> Profile | None:

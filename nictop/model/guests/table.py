@@ -48,6 +48,14 @@ NEIGHBOUR_SOURCE, NAMESPACE_SOURCE, CONFIGURATION_SOURCE = (
 )
 
 
+def guest_counts(guests: Iterable[HostedGuest]) -> tuple[str, ...]:
+    """``2 guests``, ``1 network namespace``: how many there are of each."""
+    listed = list(guests)
+    namespaces = sum(guest.kind == "namespace" for guest in listed)
+    counts = ((len(listed) - namespaces, "guest"), (namespaces, "network namespace"))
+    return tuple(count_noun(number, noun) for number, noun in counts if number)
+
+
 class GuestAddress(NamedTuple):
     """An IP address of a guest."""
 

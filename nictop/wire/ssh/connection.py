@@ -564,6 +564,7 @@ class _Hop:
             fingerprint=fingerprint,
             file=sanitize(unknown.file),
         )
+        self._report_stage("host_key", WAITS_FOR_ANSWER)
         return await self._credentials.ask(question) is not None
 
     def _connect_error(

@@ -13,6 +13,7 @@ from nictop.model.devices.tree import device_tree
 from nictop.model.facts.facts import link_facts
 from nictop.model.guests.table import (
     GuestRow,
+    guest_counts,
     guest_rows,
     hosted_guests,
     matching_rows,
@@ -39,6 +40,13 @@ from tests.model.guests.hypervisor import (
 def row(name: str, number: int = 0, snapshot: Snapshot | None = None) -> GuestRow:
     rows = guest_rows(snapshot or hypervisor())
     return next(one for one in rows if (one.guest.name, one.number) == (name, number))
+
+
+def test_a_network_namespace_is_not_counted_as_a_guest() -> None:
+    namespace = replace(WEB1, kind="namespace", name="lab")
+    assert guest_counts((WEB1, CT, namespace)) == ("2 guests", "1 network namespace")
+    assert guest_counts((WEB1,)) == ("1 guest",)
+    assert guest_counts(()) == ()
 
 
 # ------------------------------------------------------------------------------------------- owners

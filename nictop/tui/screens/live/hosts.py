@@ -25,7 +25,12 @@ from nictop.model.columns.guests import COLUMNS as GUEST_COLUMNS
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
-from nictop.model.guests.table import GuestRow, hosted_guests, why_guests_are_missing
+from nictop.model.guests.table import (
+    GuestRow,
+    guest_counts,
+    hosted_guests,
+    why_guests_are_missing,
+)
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
@@ -149,7 +154,7 @@ class HostsScreen(FramedScreen):
         snapshots = [display.snapshot(host) for host in hosts]
         moment = self._draw_time()
         view = self.query_one(OverviewPane)
-        view.guests = len(self._guests_of_chosen())
+        view.guests = guest_counts(self._guests_of_chosen())
         view.show(hosts, snapshots, display.diagnosis, moment.here.monotonic, moment.interval)
 
     def _draw_guests(self) -> None:
@@ -378,7 +383,7 @@ class HostsScreen(FramedScreen):
         """Of the guests of the chosen host, whose name is given, and of the chosen guest."""
         guests = running_guests(self._guests_of_chosen())
         if guests:
-            number = count_noun(len(guests), "guest")
+            number = " and ".join(guest_counts(guests))
             yield MenuEntry(f"Watch {number} of {name}", self.action_watch_guests)
         asked = [one for one in guests if one.product == "qemu"]
         if asked:

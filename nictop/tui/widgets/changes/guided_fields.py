@@ -45,7 +45,7 @@ LED_SECONDS = "10"
 STATIC, DHCP = "static", "DHCP"
 NO, YES = "no", "yes"
 REQUIRED = "(required)"
-CURRENT, NEW = "current", "new"
+CURRENT, NEW = "its own", "new"
 
 JOB_FIELDS = {
     ADDRESS: ("method", "address", "default_route", "gateway", "profile"),

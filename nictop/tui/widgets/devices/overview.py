@@ -23,7 +23,6 @@ from nictop.model.devices.row_filter import row_filter
 from nictop.model.facts import wrap
 from nictop.model.facts.pairs import netdev_names, pair_facts, with_ages
 from nictop.model.snapshot import Snapshot, has_platform
-from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules import Diagnosis, Finding
@@ -144,8 +143,8 @@ class OverviewPane(WhileOpen, Container):
         self._nics = NicRows()
         self.virtual = False
         """Netdevs without a device are listed, too."""
-        self.guests = 0
-        """Of the chosen host: the same key shows them next."""
+        self.guests: Sequence[str] = ()
+        """How many the chosen host has, of each kind: the same key shows them next."""
         self._diagnosis: Diagnosis | None = None
         self._ages: dict[str, str] = {}
         """Host → how old its values are, of those that are not live."""
@@ -203,8 +202,7 @@ class OverviewPane(WhileOpen, Container):
         parts = []
         if hidden > 0:
             parts.append(f"{hidden} virtual hidden")
-        if self.guests:
-            parts.append(count_noun(self.guests, "guest"))
+        parts += self.guests
         if not parts:
             return ""
         return f"[@click=screen.options] · {', '.join(parts)} ({shown_key(self.app, 'options')})[/]"
