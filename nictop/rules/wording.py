@@ -40,6 +40,7 @@ SEVERITY_LABELS: dict[Severity, SeverityLabel] = {
 UNKNOWN_MARK = "?"
 """Of a step that nothing was read of, and of findings before they are checked again."""
 CLEAR = "No problems found"
+CLEAR_BEFORE = "no problems found before"
 LOST_SUBJECT = "whose NIC is gone or down"
 """Behind the number of findings that were lost with their NIC."""
 MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
@@ -308,6 +309,8 @@ def verdict_text(
         return f"{glyphs.note} {old} {NOT_CHECKED_AGAIN}", "warn"
     if not diagnosis.skipped and not unread and not lost:
         return f"{glyphs.passed} {CLEAR}", "good"
+    if _is_all_outdated(diagnosis, unread):
+        return f"{glyphs.note} Not read: {first_names(unread)}; {CLEAR_BEFORE}", "warn"
     text = f"{glyphs.note} {CLEAR}"
     if not has_read_all(diagnosis.skipped) or (live and is_any_retried(diagnosis)):
         text += " so far"
@@ -326,7 +329,9 @@ def passed_texts(
     `key`: it lists the skipped checks."""
     texts = [_passed_text(diagnosis, unread, key)]
     if unread:
-        texts.append(f"Not read, so not checked: {first_names(unread)}.")
+        not_read = f"Not read, so not checked: {first_names(unread)}."
+        place = 0 if _is_all_outdated(diagnosis, unread) else 1
+        texts.insert(place, not_read)
     retried: dict[str, bool] = {}
     for check in diagnosis.skipped:
         retried[check.reason] = retried.get(check.reason, False) or check.is_retried
@@ -343,9 +348,18 @@ def _passed_text(diagnosis: Diagnosis, unread: Sequence[str], key: str) -> str:
     if diagnosis.skipped:
         press = f" Press {key} for skipped checks." if key else ""
         return f"All checks that ran passed.{press}"
+    if _is_all_outdated(diagnosis, unread):
+        return "All checks passed before that."
     if unread:
         return "All checks of the hosts that were read passed."
     return "All checks passed."
+
+
+def _is_all_outdated(diagnosis: Diagnosis, unread: Sequence[str]) -> bool:
+    """Each host that was checked is among `unread`, with one of `SINCE_TEXTS` behind its name: what
+    the checks say is of before."""
+    outdated = [any(name + since in unread for since in SINCE_TEXTS) for name in diagnosis.hosts]
+    return bool(outdated) and all(outdated)
 
 
 def has_read_all(skipped: Iterable[Skipped]) -> bool:

@@ -234,6 +234,22 @@ def test_checks_passed_only_of_hosts_that_were_read() -> None:
     ]
 
 
+def test_what_is_older_than_an_event_of_every_host_is_said_first() -> None:
+    """A driver was just removed: "All checks of the hosts that were read passed", and the only host
+    was not read."""
+    clear, since = Diagnosis((), (), ("vm1",)), ("vm1 since its last event",)
+    assert verdict_text(clear, unread=since) == (
+        "· Not read: vm1 since its last event; no problems found before",
+        "warn",
+    )
+    assert passed_texts(clear, since) == [
+        "Not read, so not checked: vm1 since its last event.",
+        "All checks passed before that.",
+    ]
+    both = Diagnosis((), (), ("vm1", "vm2"))
+    assert verdict_text(both, unread=since)[0].startswith("· No problems found; not read: vm1")
+
+
 def test_checks_that_wait_for_a_reading_were_not_passed_over() -> None:
     """Before the rest of the inventory has come: neither "skipped", nor "all that ran passed"."""
     number = len(RULES)
