@@ -525,7 +525,7 @@ class HostSession:
             return self.old_text(now)
         return self.age_text(now, interval)
 
-    def _reboot_notice(self, now: float) -> str:
+    def reboot_notice(self, now: float) -> str:
         """For some time after it was noticed."""
         if self.reboot is None or not self.reboot.is_new(now):
             return ""
@@ -539,7 +539,7 @@ class HostSession:
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
             newest = self.snapshot.message or reading_notice(self.snapshot)
-            text = " · ".join(filter(None, (self._reboot_notice(now), newest)))
+            text = " · ".join(filter(None, (self.reboot_notice(now), newest)))
             return f"{self.name}: {text}" if text and named else text
         if status == "overloaded":
             return OVERLOADED_MESSAGE

@@ -269,7 +269,7 @@ class FramedScreen(NictopScreen, Screen[None]):
         if line.display and nictop.hosts.by_name:
             session, diagnosis = nictop.hosts.session, nictop.display.diagnosis
             several, unread = nictop.hosts.several, nictop.hosts.unread(diagnosis)
-            notice = session.notice(nictop.drawn_at(), nictop.hosts.interval, named=several)
+            notice = self._notice()
             was_checked = nictop.diagnosis.has_run
             recent = nictop.display.recent
             lost = 0 if recent is None else recent.lost(nictop.hosts.by_name)
@@ -287,6 +287,19 @@ class FramedScreen(NictopScreen, Screen[None]):
                     was_checked=was_checked,
                     lost=lost,
                 )
+
+    def _notice(self) -> str:
+        """Of the chosen host; if it has none, that another one has rebooted: what is seen of that
+        one is of another boot than before."""
+        hosts, now = self.nictop.hosts, self.nictop.drawn_at()
+        own = hosts.session.notice(now, hosts.interval, named=hosts.several)
+        if own:
+            return own
+        for session in hosts.sessions:
+            text = session.reboot_notice(now)
+            if text:
+                return f"{session.name}: {text}"
+        return ""
 
     # ----------------------------------------------------------------------------------------- keys
 

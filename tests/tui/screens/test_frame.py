@@ -275,6 +275,23 @@ async def test_the_frame_says_whether_the_host_may_be_changed(size: tuple[int, i
         assert not re.search("read-only|changes", replayed.drawn()[1]), "there is nothing to change"
 
 
+async def test_the_reboot_of_another_host_is_in_the_line_at_the_bottom() -> None:
+    """It was said only while that host was the chosen one."""
+    nic, first = link(2, "ens192", bus="pci"), hello()
+    assert first.hello is not None
+    async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
+        for name in ("vm1", "vm2"):
+            state = SourceState("live")
+            hosts[name].send(state, first, inventory(nic), counters(1.0, {2: (0, 0)}))
+        await screen.settle()
+        assert "rebooted" not in screen.drawn()[-2]
+        again = replace(first, hello=replace(first.hello, boot_id="another"))
+        hosts["vm2"].send(again, inventory(nic, time=2.0), counters(2.0, {2: (0, 0)}))
+        await screen.settle()
+        assert screen.nictop.hosts.chosen == "vm1"
+        assert "vm2: rebooted" in screen.drawn()[-2]
+
+
 async def test_a_click_on_the_worst_finding_opens_that_one() -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         await two(screen, hosts)
