@@ -289,6 +289,8 @@ async def test_the_reboot_of_another_host_is_in_the_line_at_the_bottom() -> None
         hosts["vm2"].send(again, inventory(nic, time=2.0), counters(2.0, {2: (0, 0)}))
         await screen.settle()
         assert screen.nictop.hosts.chosen == "vm1"
+        screen.nictop.hosts.changed.publish()  # as when its connection came back
+        await screen.settle()
         assert "vm2: rebooted" in screen.drawn()[-2]
 
 
