@@ -3,11 +3,12 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.rates.links import LinkRates
 from nictop.model.text.words import IFF_UP, address_text
+from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
@@ -38,6 +39,13 @@ def is_used(link: Link) -> bool:
 @once_per_host
 def used_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_used(link))
+
+
+def own_veths(host: HostFacts) -> Iterator[Link]:
+    """Veths that are NICs of this host, as in a container, and up."""
+    for link in host.links_by_kind.get("veth", ()):
+        if is_up(link) and is_own_veth(link, host.snapshot):
+            yield link
 
 
 def newest_link_rates(host: HostFacts, link: Link) -> LinkRates | None:

@@ -45,6 +45,7 @@ from nictop.rules.subjects import (
     is_up,
     link_finding,
     names_text,
+    own_veths,
     used_links,
 )
 
@@ -168,13 +169,6 @@ POSSIBLE_CAUSE = (
     "Possible causes: Energy Efficient Ethernet, which is in use and does not work "
     "with every switch; cable or port."
 )
-
-
-def own_veths(host: HostFacts) -> Iterator[Link]:
-    """Those that are up."""
-    for link in host.links_by_kind.get("veth", ()):
-        if is_up(link) and is_own_veth(link, host.snapshot):
-            yield link
 
 
 def _is_wireless(host: HostFacts, link: Link) -> bool:

@@ -12,6 +12,7 @@ from functools import lru_cache
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
+from nictop.model.virtual_chain import is_own_veth
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, SubnetRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Skipped
@@ -20,7 +21,7 @@ from nictop.rules.fixes.source_routing import ARP_FILTER, source_routing_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding
+from nictop.rules.subjects import link_finding, own_veths
 
 MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
@@ -43,8 +44,8 @@ DIFFERENT_SUBNETS = Fix(
     uses=("addresses", "links.subnet_routes"),
 )
 def two_links_in_one_subnet(host: HostFacts) -> Outcomes:
-    """Two NICs have addresses in the same subnet, and packets from the address of one leave through
-    the other.
+    """Two NICs, or veths as in containers, have addresses in the same subnet, and packets from the
+    address of one leave through the other.
 
     Linux selects the route by destination, whatever the source address, and answers ARP requests
     for any of its addresses on any NIC: packets to one NIC are answered through the other, and a
@@ -164,7 +165,7 @@ def _routes_within(link: Link, overlap: _Overlap) -> Iterator[SubnetRoute]:
 def _networks(host: HostFacts, family: str) -> Iterator[tuple[int, int, int, Link]]:
     """(First address, last address, ifindex, link) of every subnet of a NIC that is up, each once
     per link: no two are the same without the link."""
-    for link in nics(host):
+    for link in (*nics(host), *own_veths(host)):
         if link.carrier is not True:
             continue
         for first, last in _subnets(link, family):
@@ -197,7 +198,7 @@ def _leaves_elsewhere(host: HostFacts, link: Link, route: SubnetRoute) -> bool:
     by = host.link_at(route.ifindex)
     if by is None or by.ifindex == link.ifindex:
         return False
-    return is_nic(host, by)
+    return is_nic(host, by) or is_own_veth(by, host.snapshot)
 
 
 def _answers_for_all(host: HostFacts, link: Link) -> bool:
