@@ -46,8 +46,8 @@ from nictop.wire.timeout import with_timeout
 __all__ = ["SshSource", "SshTarget"]
 
 NAMESPACE_NOTICE = (
-    "there is no Python in it: its network namespace was entered with the Python of the level "
-    "above, whose files, programs and network managers are shown"
+    "no Python could be started in it: its network namespace was entered with the Python of the "
+    "level above, whose files, programs and network managers are shown"
 )
 
 LIBVIRT_CHECK_SECONDS = 30.0

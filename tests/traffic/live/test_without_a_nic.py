@@ -67,6 +67,19 @@ def test_it_is_measured_while_it_runs(seconds: int) -> None:
     assert "not measured yet" not in shown
 
 
+def test_the_first_second_of_a_nic_is_no_fault_of_it() -> None:
+    """It was said that no NIC was chosen, below its name."""
+    nic = replace(PLAN.client, ifindex=99)  # not in a reading yet
+    plan = replace(BY_HAND, client=nic, server=nic)
+    records = [counters(AXIS_START + time, user=user) for time, user in ((-0.4, 0), (0.6, 50))]
+    run = Watched(plan, {"a": host("a", records)})
+    run.log.ends["client"].begin_by_hand(AXIS_START)
+    view = run.view(0.8)
+    assert view.is_measured and not view.series
+    shown = "\n".join(drawn(view))
+    assert "no rate yet" in shown and "no NIC was chosen" not in shown
+
+
 def test_the_first_window_is_told_beside_the_chart_that_has_it() -> None:
     """``CPU – … not measured yet`` was beside a chart of the first second."""
     records = [counters(AXIS_START + time, user=user) for time, user in ((-0.4, 0), (0.6, 50))]

@@ -164,7 +164,7 @@ async def test_a_container_without_python(sshd: Sshd, container: Container, leve
     lines = await lines_until_inventory(sshd, level)
     assert links_of(lines) == {"lo", "eth5", "eth6"}
     (message,) = [line.trouble.message for line in lines if line.trouble is not None]
-    assert "there is no Python in it" in message
+    assert "no Python could be started in it" in message
     assert "files, programs and network managers are shown" in message
 
 

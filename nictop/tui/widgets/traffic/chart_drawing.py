@@ -422,7 +422,9 @@ class Drawing:
         self.canvas.write(layout.left + 1, layout.heads + max(0, rows - 1) // 2, narrow, "title")
 
 
-NO_RATE = "no rate: no NIC was chosen, or its bytes were not counted"
+NO_NIC = "no rate: no NIC was chosen"
+NO_RATE_YET = "no rate yet: it needs two readings of the NIC"
+NOT_COUNTED = "no rate: the bytes of the NIC were not counted"
 
 
 def _waiting_text(run_view: RunView) -> str:
@@ -430,7 +432,9 @@ def _waiting_text(run_view: RunView) -> str:
     if result is not None and result.failure is not None:
         return result.failure.sentence
     if run_view.plan.is_of_one_host and (result is not None or run_view.is_measured):
-        return NO_RATE
+        if run_view.plan.client.ifindex is None:
+            return NO_NIC
+        return NO_RATE_YET if result is None else NOT_COUNTED
     return run_view.stage or "no data received"
 
 
