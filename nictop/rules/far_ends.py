@@ -107,9 +107,10 @@ def _may_be_at(link: Link, other: Link) -> bool:
 
 def other_end_fix(host: HostFacts, link: Link, title: str) -> Fix:
     """To be done by hand at the other end of a veth, wherever that is known to be."""
-    if not is_into_namespace(link):
-        return Fix("here", title, ())
-    return Fix("other end", title, (), peer=place_of_other_end(host, link))
+    if is_into_namespace(link):
+        return Fix("other end", title, (), peer=place_of_other_end(host, link))
+    fix, other = Fix("here", title, ()), host.link_at(link.lower)
+    return fix if other is None else _with_command(fix, other)
 
 
 def place_of_other_end(host: HostFacts, link: Link) -> str:
@@ -141,9 +142,13 @@ def _applied_at(finding: Finding, far: FarEnd) -> Finding:
 
 
 def _fix_at(fix: Fix, far: FarEnd) -> Fix:
-    there = replace(fix, where="peer", peer=far.host.name)
-    if fix.title != BRING_UP_OTHER_END or is_up(far.link):
-        return there
-    up, down = (command("ip", "link", "set", "dev", far.link.name, word) for word in ("up", "down"))
-    title = f"Bring up {far.link.name}, the other end of the veth pair"
-    return replace(there, title=title, commands=(up,), persistent=False, undo=(down,))
+    return _with_command(replace(fix, where="peer", peer=far.host.name), far.link)
+
+
+def _with_command(fix: Fix, end: Link) -> Fix:
+    """The command that sets the other end up, if it is down."""
+    if fix.title != BRING_UP_OTHER_END or is_up(end):
+        return fix
+    up, down = (command("ip", "link", "set", "dev", end.name, word) for word in ("up", "down"))
+    title = f"Bring up {end.name}, the other end of the veth pair"
+    return replace(fix, title=title, commands=(up,), persistent=False, undo=(down,))

@@ -128,3 +128,25 @@ def test_the_other_end_that_is_down_is_set_up_by_a_command(is_down: bool) -> Non
     steps = [[str(step) for step in steps] for steps in (fix.commands, fix.undo)]
     wanted = [[f"ip link set dev pb {word}"] for word in ("up", "down")]
     assert steps == (wanted if is_down else [[], []])
+
+
+def test_the_other_end_in_the_same_namespace_is_named() -> None:
+    """It had neither name nor command, where one in another namespace has both."""
+    own = {"lower_namespace": None, "veth_peer": None}
+    links = {
+        "p3": veth(
+            1, "q3", 2, **own, ifindex=5, lower=6, addresses=[ADDRESS], **UP_WITHOUT_CARRIER
+        ),
+        "q3": veth(2, "p3", 1, **own, ifindex=6, lower=5, flags=0, carrier=False, operstate="down"),
+    }
+    (found,) = [
+        finding
+        for finding in diagnose([namespace("b", 1, links)]).findings
+        if (finding.rule, finding.subject) == ("configured_link_is_down", "p3")
+    ]
+    (fix,) = found.fixes
+    assert (fix.where, fix.title) == ("here", "Bring up q3, the other end of the veth pair")
+    assert [str(step) for step in (*fix.commands, *fix.undo)] == [
+        "ip link set dev q3 up",
+        "ip link set dev q3 down",
+    ]
