@@ -55,8 +55,8 @@ HINTS = {
     "--allow-changes is given.",
 }
 NOT_WAITING = (
-    "does not wait for this answer any more: the connection that asked has ended. What was typed is "
-    "not sent."
+    "does not wait for this answer any more: the connection that asked has ended. What was typed "
+    "is not sent."
 )
 MAX_QUESTION_LINES = 10
 """Lines of a question that comes from the host."""

@@ -60,9 +60,9 @@ def _loss_text(run_view: RunView) -> str:
 
 
 def goodput_text(run_view: RunView) -> str:
-    """``3.21 Gb/s``: of the result, or received now (`RunView.newest_rate`); all directions together; ``12.3 k/s p50 78.1
-    µs`` of requests and responses, ``p50 310 µs idle, 48.2 ms loaded 94.1 Mb/s`` beside a bulk
-    flow; "" before anything was."""
+    """``3.21 Gb/s``: of the result, or received now (`RunView.newest_rate`); all directions
+    together; ``12.3 k/s p50 78.1 µs`` of requests and responses, ``p50 310 µs idle, 48.2 ms loaded
+    94.1 Mb/s`` beside a bulk flow; "" before anything was, or if nothing is known of now."""
     if run_view.plan.test == "loaded" and run_view.flows:
         return _loaded_text(run_view)
     if run_view.plan.has_requests:
