@@ -767,7 +767,7 @@ def test_a_rate_of_before_a_lost_carrier_is_not_said_to_be_of_now() -> None:
     lost = live.view(4.4)
     assert headline_text(lost) == "link lost at second 4"
     assert status_text(lost) == "▶ 4 of 20 s a ens4 lost its carrier"
-    assert "a → b         – peak 9.41 Gb/s" in drawn(lost) and "RX" not in drawn(lost)
+    assert "a → b         – peak 9.41 Gb/s" in drawn(lost) and "kpps" not in drawn(lost)
     for inputs in (chart_inputs, host_inputs):
         assert inputs(lost, Viewport()) != inputs(before, Viewport()), "it is drawn again"
     live.report("server", replace(interval(5.0, 2e9), start=4.0))
