@@ -4,13 +4,16 @@ rebooted, or the start of a traffic run.
 The rules are evaluated every `STEP_SECONDS` of the recording, and at its end; each step costs one
 diagnosis, and the search may be cancelled between two steps. What came and went between two of them
 is not found; changes of links are, at their own time. Results are not cached.
+
+A finding that only may be there, as an event may have changed what it rests on, is no event as long
+as there is another one in that direction.
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from time import thread_time
 
@@ -34,6 +37,9 @@ BACKWARD_CHUNK_SECONDS = 60.0
 """Seconds that are searched at a time in a backward search."""
 SEARCH_SLICE_SECONDS = 0.01
 """CPU seconds after which other tasks run."""
+DOUBT_SECONDS = 2 * STEP_SECONDS
+"""Before the start of a search from which on findings are known: by then most hosts were read again
+after an event that put a finding in doubt."""
 SAME_TIME_SECONDS = 0.01
 """Events within this time of the start of the search are not results."""
 
@@ -50,6 +56,8 @@ class RecordingEvent:
     time: float
     """Seconds as in the recording."""
     sentence: str
+    is_doubt: bool = False
+    """A finding that may be there: the next reading of its host says whether it is."""
 
 
 async def event_after(
@@ -61,11 +69,15 @@ async def event_after(
         if run.time > moment + SAME_TIME_SECONDS:
             until, next_run = run.time, run
             break
+    doubt: RecordingEvent | None = None
     async with aclosing(new_events(recording, moment, until, progress)) as events:
         async for event in events:
-            if event.time > moment + SAME_TIME_SECONDS:
+            if event.time <= moment + SAME_TIME_SECONDS:
+                continue
+            if not event.is_doubt:
                 return event
-    return next_run
+            doubt = doubt or event
+    return next_run or doubt
 
 
 async def event_before(
@@ -74,18 +86,19 @@ async def event_before(
     """The last event before a time of the recording; None: there is none."""
     latest = moment - SAME_TIME_SECONDS
     runs = [run for run in _runs(recording) if run.time < latest]
+    doubts: list[RecordingEvent] = []
     end = moment
     while end > recording.begin:
         begin = max(recording.begin, _step_time(recording, end - BACKWARD_CHUNK_SECONDS))
         found = [run for run in runs if begin < run.time <= end]
         async with aclosing(new_events(recording, begin, end, progress)) as events:
-            found += [event async for event in events if event.time < latest]
+            async for event in events:
+                if event.time < latest:
+                    (doubts if event.is_doubt else found).append(event)
         if found:
             return max(found, key=lambda event: event.time)
         end = begin if begin < end else recording.begin
-    if not runs:
-        return None
-    return runs[-1]
+    return max(runs or doubts, key=lambda event: event.time, default=None)
 
 
 def _runs(recording: Recording) -> list[RecordingEvent]:
@@ -98,12 +111,12 @@ async def new_events(
     recording: Recording, since: float, until: float, progress: ProgressCallback
 ) -> AsyncGenerator[RecordingEvent, None]:
     """Changes of links, reboots, and warnings and critical findings that exist at a step and not at
-    the step before it; the steps are those from the last one up to `since` to the last one up to
-    `until`, and that time itself. Those before which nothing was recorded are left out: there may
-    be years of them."""
-    time = max(recording.begin, _step_time(recording, since))
+    the step before it; the steps are those from `DOUBT_SECONDS` before `since` to the last one up
+    to `until`, and that time itself. Those before which nothing was recorded are left out: there
+    may be years of them."""
+    time = max(recording.begin, _step_time(recording, since - DOUBT_SECONDS))
     hosts = [_RecordedHost(recording, name, time) for name in recording.hosts]
-    before: frozenset[FindingIdentity] | None = None
+    before: _KnownFindings | None = None
     while time <= until:
         progress(time)
         await asyncio.sleep(0)
@@ -112,12 +125,11 @@ async def new_events(
         for event in sorted(_taken_changes(hosts), key=lambda event: event.time):
             yield event
         serious = await _serious_findings([host.session for host in hosts])
-        if before is not None:
-            new = [finding for key, finding in serious.items() if key not in before]
-            if new:
-                texts = map(_finding_text, new[:MAX_NAMED_FINDINGS])
-                yield RecordingEvent(time, "\n".join(texts))
-        before = frozenset(serious)
+        if before is None:
+            before = _KnownFindings(serious)
+        else:
+            for event in before.take(time, serious):
+                yield event
         next_time = min(host.next_time for host in hosts)
         if time >= until:
             return
@@ -125,6 +137,30 @@ async def new_events(
         if next_time < until:
             step = max(time + STEP_SECONDS, _step_time(recording, next_time))
         time = min(step, until)
+
+
+class _KnownFindings:
+    """Those of one step."""
+
+    def __init__(self, first: Iterable[FindingIdentity]) -> None:
+        self._sure: set[FindingIdentity] = set(first)
+        """Those that exist, or did when it was known last."""
+        self._doubtful: set[FindingIdentity] = set()
+        """Those that only may exist."""
+
+    def take(
+        self, time: float, serious: Mapping[FindingIdentity, Finding]
+    ) -> Iterator[RecordingEvent]:
+        """Those of the next step, at `time`: what is new among them, first what is sure."""
+        sure = {key for key, finding in serious.items() if not finding.outdated}
+        doubtful = set(serious) - sure - self._sure
+        new = [serious[key] for key in serious if key in sure - self._sure]
+        new_doubts = [serious[key] for key in serious if key in doubtful - self._doubtful]
+        self._sure, self._doubtful = set(serious) - doubtful, doubtful
+        if new:
+            yield RecordingEvent(time, _findings_text(new))
+        if new_doubts:
+            yield RecordingEvent(time, _findings_text(new_doubts), is_doubt=True)
 
 
 def _taken_changes(hosts: Iterable[_RecordedHost]) -> list[RecordingEvent]:
@@ -172,8 +208,9 @@ def _step_time(recording: Recording, moment: float) -> float:
     )
 
 
-def _finding_text(finding: Finding) -> str:
-    return clean(f"{finding.host}: {finding.title}")
+def _findings_text(findings: Sequence[Finding]) -> str:
+    named = findings[:MAX_NAMED_FINDINGS]
+    return "\n".join(clean(f"{finding.host}: {finding.title}") for finding in named)
 
 
 class _RecordedHost:

@@ -876,7 +876,7 @@ class NictopApp(PrivateApp):
 
     async def ask_user(self, question: Question) -> str | None:
         """The answer to a question of a connection, by a dialog, one after the other; None: no.
-        When the caller is cancelled, its dialog is closed."""
+        When the caller is cancelled, its dialog says so."""
         from nictop.tui.screens.dialogs.question import QuestionScreen
 
         await self._shown.wait()
@@ -887,7 +887,7 @@ class NictopApp(PrivateApp):
             try:
                 return await answer
             finally:
-                self.call_later(self._close_question, screen)
+                self.call_later(screen.end)
 
     def _open_question(self, screen: QuestionScreen, answer: asyncio.Future[str | None]) -> None:
         """Unless the caller was cancelled."""
@@ -896,13 +896,17 @@ class NictopApp(PrivateApp):
             if not answer.done():
                 answer.set_result(text)
 
-        if not answer.done():
-            self.push_screen(screen, take)
+        if answer.done():
+            return
+        self._close_ended_question()
+        self.push_screen(screen, take)
 
-    def _close_question(self, screen: QuestionScreen) -> None:
-        """If it is open: the connection has ended."""
-        if screen.is_current:
-            screen.dismiss(None)
+    def _close_ended_question(self) -> None:
+        """Another one takes its place: nobody may be there to close each of them."""
+        from nictop.tui.screens.dialogs.question import QuestionScreen
+
+        if isinstance(self.screen, QuestionScreen) and self.screen.has_ended:
+            self.screen.dismiss(None)
 
 
 def _live_screen() -> Screen[None]:

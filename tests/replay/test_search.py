@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from nictop.probe.records import Line, LinkChange
+from nictop.probe.records import Inventory, Line, LinkChange, Outdated
 from nictop.recording.reader import Recording
-from nictop.replay.search import STEP_SECONDS, event_after, event_before
+from nictop.replay.search import STEP_SECONDS, _KnownFindings, event_after, event_before
+from nictop.rules.finding import Finding
+from nictop.rules.outdated import marked
 from nictop.wire.source import SourceState
 from tests.support.findings import lines_of_case
 from tests.support.recordings import TimedItem, write_recording
@@ -142,3 +144,77 @@ async def test_a_reboot_is_found_at_the_time_of_its_first_line(rebooting: Path) 
         found = await event_after(recording, recording.begin, not_told)
         assert found is not None and (found.time, found.sentence) == (1140.4, "vm1: rebooted")
         assert await event_after(recording, found.time, not_told) is None
+
+
+@pytest.fixture
+def doubting(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """The finding is read at 1101 and 1261, each time before an event that the host reads again for
+    20 s. Parameter: it is found at 1201, too, and nothing is in doubt."""
+    items = told_of("vm1", -1.0)
+    lines = lines_of_case("profiles", "profile_is_generated")
+    found = next(line.inventory for line in lines if line.inventory is not None)
+    assert found.networkmanager is not None
+    profiles = [replace(profile, generated=False) for profile in found.networkmanager.profiles]
+    manager = replace(found.networkmanager, profiles=tuple(profiles))
+    healthy = replace(found, networkmanager=manager)
+    count = next(line.counters for line in reversed(lines) if line.counters is not None)
+    start = count.time - BEGIN
+
+    def read(inventory: Inventory, moment: float) -> None:
+        items.append(("vm1", Line(inventory=replace(inventory, time=start + moment)), moment))
+
+    for moment in (1101.0, 1261.0):
+        read(found, moment)
+        event = Outdated(start + moment + 0.1, "address")
+        items.append(("vm1", Line(outdated=event), moment + 0.2))
+        read(healthy, moment + 20)
+    if request.param:
+        read(found, 1201.0)
+        read(healthy, 1221.0)
+    made = tmp_path / "d.nictop"
+    write_recording(made, sorted(items, key=lambda item: item[2]))
+    return made
+
+
+@pytest.mark.parametrize("doubting", [True], indirect=True)
+async def test_a_doubt_is_no_event(doubting: Path) -> None:
+    """``may have changed: …`` was the next event, and nothing came of it."""
+    with Recording.open(str(doubting)) as recording:
+        first = await event_after(recording, recording.begin, not_told)
+        assert first is not None and 1201.0 <= first.time <= 1201.0 + STEP_SECONDS
+        assert first.sentence.startswith("vm1: ") and "may have changed" not in first.sentence
+        assert not first.is_doubt
+        back = await event_before(recording, recording.end, not_told)
+        assert back == first
+
+
+@pytest.mark.parametrize("doubting", [False], indirect=True)
+async def test_a_doubt_is_shown_where_nothing_else_is(doubting: Path) -> None:
+    with Recording.open(str(doubting)) as recording:
+        first = await event_after(recording, recording.begin, not_told)
+        assert first is not None and first.is_doubt
+        assert first.time == 1105.0 and "may have changed" in first.sentence
+        second = await event_after(recording, first.time, not_told)
+        assert second is not None and second.is_doubt and second.time == 1265.0
+        assert await event_before(recording, recording.end, not_told) == second
+        assert await event_before(recording, second.time, not_told) == first
+        assert await event_after(recording, second.time, not_told) is None
+
+
+def finding(outdated: bool) -> Finding:
+    known = Finding("profile_is_generated", "warning", "vm1", "ens224", "a title", (), "")
+    return marked(known) if outdated else known
+
+
+def test_what_was_in_doubt_is_an_event_when_it_is_sure() -> None:
+    """Not what was there before, whatever was in doubt meanwhile."""
+    told = []
+    for steps in ([None, True, False], [False, True, False], [None, True, True, None, False]):
+        first, *others = [[finding(one)] if one is not None else [] for one in steps]
+        known = _KnownFindings(one.identity for one in first)
+        events = []
+        for number, found in enumerate(others, 1):
+            serious = {one.identity: one for one in found}
+            events += [(event.time, event.is_doubt) for event in known.take(number, serious)]
+        told.append(events)
+    assert told == [[(1, True), (2, False)], [], [(1, True), (4, False)]]

@@ -56,6 +56,15 @@ _KINDS: dict[Meaning | Event, Incident] = {
 }
 """Of an incident; of all others: other."""
 _BY_EFFECT: tuple[Incident, ...] = ("link_lost", "other", "renamed")
+_LOSS_TEXTS: dict[Meaning | Event, str] = {
+    "removed": "NIC gone",
+    "device_gone": "NIC gone",
+    "set_down": "link set down",
+    "link_lost": "link lost",
+    "no_carrier": "link lost",
+    "address_lost": "address lost",
+}
+"""Of incidents after which no packets of the run pass, in few words."""
 SAME_LOSS_SECONDS = 2.0
 """Between the message of the driver and that of rtnetlink about one loss, at most."""
 MAX_TEXT_CHARS = 100
@@ -83,6 +92,25 @@ class NicIncident:
     """What its seconds are counted from, if the run has no axis: ``the path test``."""
     since: float | None = None
     """address_lost: not before that; None: that is not known."""
+    last: float | None = None
+    """When it came for the last time; None: at `second`."""
+
+    @property
+    def changed_at(self) -> float:
+        """When it last changed what the NIC does, on the axis of the run."""
+        if self.back is not None:
+            return self.back
+        return self.second if self.last is None else self.last
+
+    @property
+    def loss_text(self) -> str:
+        """``link lost at second 7``, ``address lost by second 6`` of the run; "": packets may pass,
+        or pass again."""
+        what = _LOSS_TEXTS.get(self.meaning)
+        if what is None or self.back is not None:
+            return ""
+        preposition = "by" if self.meaning == "address_lost" else "at"
+        return f"{what} {preposition} second {max(0.0, self.changed_at):.0f}"
 
     @property
     def _when(self) -> str:
@@ -280,7 +308,9 @@ def _grouped(changes: Iterable[NicIncident]) -> Iterable[NicIncident]:
         if first is None:
             found[change.meaning] = change
         elif change.meaning in LOSSES:
-            found[change.meaning] = replace(first, back=change.back, times=first.times + 1)
+            found[change.meaning] = replace(
+                first, back=change.back, times=first.times + 1, last=change.second
+            )
     return found.values()
 
 

@@ -8,7 +8,7 @@ Reads nothing. `LiveRun` takes the events and the record of a run and gives the 
 from __future__ import annotations
 
 import time as clock
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from nictop.model.devices.ceiling import Ceiling
@@ -126,6 +126,30 @@ class RunView:
             return None
         return points[-1] if self.age_of(points[-1]) is None else None
 
+    def newest_rate(self, points: Sequence[TimedT]) -> TimedT | None:
+        """The last interval, whose rate is that of now; None: as for `newest`, or something has
+        happened to a NIC since it began, after which the rate may be another."""
+        point = self.newest(points)
+        return None if point is None or self.was_interrupted(point) else point
+
+    def was_interrupted(self, point: Timed) -> bool:
+        """Something has happened to a NIC since the interval of `point` began."""
+        begin = point.time - getattr(point, "seconds", 0.0)
+        return any(begin < incident.changed_at for incident in self._interruptions)
+
+    @property
+    def _interruptions(self) -> Iterator[NicIncident]:
+        for incident in self.incidents:
+            if incident.meaning != "renamed" and not incident.after:
+                yield incident
+
+    @property
+    def loss(self) -> NicIncident | None:
+        """The last one, if packets have not passed since as far as is known; None: there is
+        none."""
+        lost = [incident for incident in self._interruptions if incident.loss_text]
+        return max(lost, key=lambda incident: incident.changed_at, default=None)
+
     def is_only_sent(self, number: int) -> bool:
         """Of the direction with this number its points are what was sent, and the receiver, which
         is watched, has yet to report."""
@@ -134,9 +158,9 @@ class RunView:
         return bool(self.flows_now) and self.flows_now[number].by_sender and not is_foreign
 
     def arrival_now(self, flow: Flow) -> IntervalPoint | None:
-        """The newest interval of a direction; None: as for `newest`, or in the first second nothing
-        has arrived yet, which is no rate."""
-        point = self.newest(flow.points)
+        """The newest interval of a direction; None: as for `newest_rate`, or in the first second
+        nothing has arrived yet, which is no rate."""
+        point = self.newest_rate(flow.points)
         if point is None or self.result is not None or self.plan.is_of_one_host:
             return point
         is_first = point.time < self.start + FIRST_ARRIVAL_SECONDS

@@ -146,7 +146,7 @@ def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSampl
         return HostSample(host, busy if is_told else None, None, None)
     carrying = _newest_until(host.carrying, last)
     age = None if busy is None else view.age_of(busy)
-    return HostSample(host, busy, _packets_so_far(host, last), carrying, age)
+    return HostSample(host, busy, _packets_so_far(view, host, last), carrying, age)
 
 
 def _newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
@@ -195,11 +195,14 @@ def _newest_state(points: Sequence[IntervalPoint]) -> Interval | None:
     return None
 
 
-def _packets_so_far(host: HostLoad, last: float) -> Packets | None:
-    """The newest window until `last`, with the drops of all measured ones."""
+def _packets_so_far(view: RunView, host: HostLoad, last: float) -> Packets | None:
+    """The newest window until `last`, with the drops of all measured ones; without rates if
+    something has happened to a NIC since it began."""
     newest = _newest_until(host.packets, last)
     if newest is None:
         return None
+    if view.was_interrupted(newest):
+        newest = replace(newest, received=None, sent=None)
     dropped = sum_known(window.dropped for window in _measured(host.packets))
     return replace(newest, dropped=dropped)
 

@@ -302,9 +302,13 @@ class Replay:
         if direction > 0:
             what = "the recording ends" if recording.closed else "the newest is"
             side, moment = "later", recording.end
-        title = "In the last minutes" if self.is_past else "In this recording"
         at = wall_clock_text(recording.wall_time(moment))
-        self._notify(f"There is no {side} reading: {what} at {at}.", title)
+        self._notify(f"There is no {side} reading: {what} at {at}.", self._place_title)
+
+    @property
+    def _place_title(self) -> str:
+        """Of a notice about what it has."""
+        return "In the last minutes" if self.is_past else "In this recording"
 
     def edge(self) -> None:
         """To the end; of a file that is still being written, to what comes."""
@@ -336,6 +340,7 @@ class Replay:
         before, self._wanted_events = self._wanted_events, self._wanted_events + direction
         if not self._wanted_events:
             self.stop_search()
+            self._notify("The search was ended.", self._place_title)
         elif before * self._wanted_events <= 0:
             self._search_worker = self._scheduler.run_worker(
                 self._search, "search", "replay search", exclusive=True
@@ -364,13 +369,15 @@ class Replay:
             self._notify(
                 f"No {which} warning, critical finding, change of a link or test was found. "
                 f"Findings are looked for every {STEP_SECONDS:g} s.",
-                "In the last minutes" if self.is_past else "In this recording",
+                self._place_title,
             )
             return
         self._jump(found.time)
         sentence = found.sentence
         if missing > 0:
             sentence += "\nNo further event was found."
+        elif found.is_doubt:
+            sentence += f"\nNo {which} event that is sure was found."
         self._notify(sentence, wall_clock_text(recording.wall_time(found.time)))
 
     async def _find(self, direction: int, now: float) -> RecordingEvent | None:

@@ -16,7 +16,7 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
-    from nictop.probe.records import StorageActivity, TrafficTools
+    from nictop.probe.records import LinkChange, StorageActivity, TrafficTools
     from nictop.recording.file.run_note import RunNote
     from nictop.traffic.experiment.experiment import (
         ChangeRequired,
@@ -90,6 +90,7 @@ class TrafficController:
         self.path_tests: list[StoredPath] = []
         """Path tests of the user since the start."""
         self._clear()
+        hosts.changed.subscribe(self._follow_links)
 
     def _clear(self) -> None:
         self.request: RunRequest | None = None
@@ -98,6 +99,8 @@ class TrafficController:
         """Of this experiment."""
         self._hosts: Mapping[str, RunHost] = {}
         """Those that take part, by name."""
+        self._link_changes: list[LinkChange] = []
+        """The last one of each host."""
         self.began: StepStarted | None = None
         """The step that runs now, or ran last."""
         self.began_at = 0.0
@@ -379,6 +382,15 @@ class TrafficController:
         if self.stages and self.stages[-1][0] == self.sentence:
             self.stages[-1] = sentence, self.stages[-1][1]
         self.sentence = sentence
+
+    def _follow_links(self) -> None:
+        """A link that is lost is said at once, not with the next interval."""
+        if not self.running:
+            return
+        changes = [host.link_changes[-1] for host in self._hosts.values() if host.link_changes]
+        if changes != self._link_changes:
+            self._link_changes = changes
+            self._publish_soon()
 
     @property
     def awaits_answer(self) -> bool:

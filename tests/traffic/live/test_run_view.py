@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,15 +24,20 @@ from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.hosts.host import RunHost
 from nictop.traffic.live.flow_so_far import FlowNow
 from nictop.traffic.live.host_so_far import LiveHostFigures
-from nictop.traffic.live.run_view import result_view
+from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.live.samples import run_totals, sample_at
 from nictop.traffic.plan.plan import Direction, RunPlan
 from nictop.traffic.record.log import SocketSample, new_groups
 from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.result import Flow, IntervalPoint, Result, SocketFigures
 from nictop.traffic.run.events import RunBegan, RunFinished, Stage
-from nictop.tui.screens.traffic.status import goodput_text, late_text
+from nictop.tui.screens.traffic.status import goodput_text, headline_text, late_text, run_status
+from nictop.tui.widgets.traffic.chart_drawing import draw_run
+from nictop.tui.widgets.traffic.chart_drawing import drawing_inputs as chart_inputs
+from nictop.tui.widgets.traffic.hosts import draw_hosts
+from nictop.tui.widgets.traffic.hosts import drawing_inputs as host_inputs
 from nictop.tui.widgets.traffic.legend import direction_text
+from nictop.tui.widgets.traffic.viewport import Viewport
 from tests.support.sources import ScriptedSource, session_of
 from tests.traffic.pictures import altered, busy, flow, run_view, steady
 from tests.traffic.plans import PLAN
@@ -724,6 +730,67 @@ def test_a_lost_carrier_is_said_as_soon_as_it_is_received() -> None:
     assert live.view(10.0).incidents[0].sentence == f"{found.sentence}, back at second 9"
     live.live.process(RunFinished(result()))
     assert live.view(20.0).incidents == (), "then the result says it"
+
+
+def link_change(second: float, *, carrier: bool) -> Line:
+    """Of the NIC of the client."""
+    state = "up" if carrier else "down"
+    time = AXIS_START + second
+    return Line(link_change=LinkChange(time, 4, False, "ens4", state, carrier, 0x1043, 1500))
+
+
+def status_text(view: RunView) -> str:
+    """Of a test that runs, in the frame."""
+    traffic = SimpleNamespace(
+        running=True, awaits_answer=False, is_stopping=False, view=lambda: view
+    )
+    return run_status(traffic)  # type: ignore[arg-type]
+
+
+def drawn(view: RunView) -> str:
+    """Chart and hosts, without a title."""
+    lines = [*draw_run(view, Viewport(), 80, 12), *draw_hosts(view, Viewport(), 120, 4)]
+    return "\n".join("".join(text for text, _ in line) for line in lines)
+
+
+def test_a_rate_of_before_a_lost_carrier_is_not_said_to_be_of_now() -> None:
+    """The last whole second has 9.41 Gb/s; the link is down since, as its host has reported."""
+    records = [counters(AXIS_START + second, packets=1000 * second) for second in range(5)]
+    one = host("a", records)
+    live = live_run(replace(PLAN, time=20, interval=1.0), a=one)
+    for end in (1.0, 2.0, 3.0, 4.0):
+        live.report("server", replace(interval(end, 9.41e9), start=end - 1))
+    before = live.view(4.1)
+    assert headline_text(before) == "9.41 Gb/s"
+    assert "9.41 Gb/s" in drawn(before) and "RX 1.00 kpps" in drawn(before)
+    one.session.process(link_change(4.2, carrier=False), AXIS_START + 4.3)
+    lost = live.view(4.4)
+    assert headline_text(lost) == "link lost at second 4"
+    assert status_text(lost) == "▶ 4 of 20 s a ens4 lost its carrier"
+    assert "a → b         – peak 9.41 Gb/s" in drawn(lost) and "kpps" not in drawn(lost)
+    for inputs in (chart_inputs, host_inputs):
+        assert inputs(lost, Viewport()) != inputs(before, Viewport()), "it is drawn again"
+    live.report("server", replace(interval(5.0, 2e9), start=4.0))
+    assert headline_text(live.view(5.1)) == "link lost at second 4", "a part of it was before"
+    live.report("server", replace(interval(6.0, 0.0), start=5.0))
+    assert headline_text(live.view(6.1)) == "0 b/s"
+
+
+def test_a_rate_of_a_lost_link_is_not_said_of_a_link_that_is_back() -> None:
+    one = host("a")
+    live = live_run(replace(PLAN, time=20), a=one)
+    one.session.process(link_change(2.2, carrier=False), AXIS_START + 2.3)
+    live.report("server", interval(0.5))
+    live.report("server", interval(4.0, 0.0))
+    assert headline_text(live.view(4.1)) == "0 b/s"
+    one.session.process(link_change(4.3, carrier=True), AXIS_START + 4.3)
+    back = live.view(4.4)
+    assert headline_text(back) == "" and status_text(back).startswith("▶ measuring 4 of 20 s ")
+    live.report("server", interval(5.0, 1e9))
+    assert headline_text(live.view(5.1)) == "1.00 Gb/s"
+    one.session.process(link_change(6.2, carrier=False), AXIS_START + 6.3)
+    again = live.view(6.4)
+    assert headline_text(again) == "link lost at second 6", "the second loss, not the first one"
 
 
 def is_saved(run: Watched, stopped: float) -> bool:

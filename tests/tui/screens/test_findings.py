@@ -486,6 +486,43 @@ async def test_no_key_is_for_another_finding_than_the_one_that_was_resolved(
         assert "ens2" in screen.lines(FindingPage)[0] and copied(screen)
 
 
+@pytest.mark.parametrize(("key", "words"), [("n", "There is no next finding"), ("N", "ens2")])
+async def test_there_is_no_finding_behind_the_last_one_that_was_resolved(
+    key: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was below the others before it left: `n` went back, and said nothing."""
+    now = [1000.0]
+    monkeypatch.setattr("nictop.tui.controllers.nictop.monotonic", lambda: now[0])
+    async with live_screen(WIDE) as screen:
+        found = [finding(subject=f"ens{number}") for number in (1, 2, 3)]
+        await show(screen, *found)
+        await screen.press("4", "end")
+        for seconds in (1.0, 31.0, 1.0):
+            now[0] += seconds
+            screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
+            changed = tuple(replace(one, why=str(now[0])) for one in found[:2])
+            screen.nictop.diagnosis.publish(Diagnosis(changed, ()))
+            await screen.settle()
+        assert screen.lines(FindingPage)[0] == f" {CHOSEN_IS_RESOLVED}"
+        await screen.press(key)
+        notices = [notice.message for notice in screen.app._notifications]
+        answer = "\n".join((*notices, screen.lines(FindingPage)[0]))
+        assert words in answer and ("ens2" in answer) == (key == "N")
+
+
+async def test_there_is_no_further_fix() -> None:
+    async with live_screen(NARROW) as screen:
+        await show(screen, finding(fixes=(RENAME, replace(RENAME, title="Do something else"))))
+        await screen.press("4", "left")
+        assert "This is the first fix of this finding." in [
+            notice.message for notice in screen.app._notifications
+        ]
+        await screen.press("right", "right")
+        assert "This is the last fix of this finding." in [
+            notice.message for notice in screen.app._notifications
+        ]
+
+
 async def test_keys_of_the_view_do_nothing_elsewhere() -> None:
     async with live_screen(NARROW) as screen:
         await show(screen, finding())

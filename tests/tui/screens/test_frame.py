@@ -26,8 +26,9 @@ from nictop.tui.app import NictopApp
 from nictop.tui.controllers.changes import Changes
 from nictop.tui.controllers.traffic import TrafficController
 from nictop.tui.keys import KEYS_AND_VARIANTS, TABS, checked_keymap, key_label
+from nictop.tui.screens.dialogs.dialog import OVER_TITLE
 from nictop.tui.screens.dialogs.help import HelpScreen, topics
-from nictop.tui.screens.dialogs.leave import OVER_TITLE, LeaveScreen, StopScreen
+from nictop.tui.screens.dialogs.leave import LeaveScreen, StopScreen
 from nictop.tui.screens.frame import FramedScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen

@@ -17,9 +17,13 @@ from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.probe.records import Address, ChangeLine, Line, Outdated, Request
 from nictop.rules import Diagnosis, Skipped
 from nictop.rules.unchecked import NOT_CHECKED_AGAIN
-from nictop.tui.screens.dialogs.question import QuestionScreen
+from nictop.tui.screens.dialogs.dialog import OVER_TITLE
+from nictop.tui.screens.dialogs.menu import MenuEntry, MenuScreen
+from nictop.tui.screens.dialogs.question import NOT_WAITING, QuestionScreen
 from nictop.tui.screens.live.hosts import HostsScreen
 from nictop.tui.screens.live.screen import LiveScreen
+from nictop.tui.widgets.base import button_row
+from nictop.tui.widgets.base.button_row import ButtonRow
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.base.text_input import TextInput
 from nictop.tui.widgets.devices.overview_table import OverviewTable
@@ -30,6 +34,7 @@ from nictop.tui.widgets.status.host_table import HostTable
 from nictop.wire.budget import OVERLOADED_MESSAGE
 from nictop.wire.source import SourceState
 from nictop.wire.ssh.authentication import Question
+from tests.support.dialogs import button_labels, dialog_text
 from tests.support.findings import finding
 from tests.support.hostile import SHORT as HOSTILE
 from tests.support.lines import counters, hello, inventory, link
@@ -734,14 +739,54 @@ async def test_questions_of_several_hosts_come_one_after_another() -> None:
         assert await second is None
 
 
-async def test_a_question_is_closed_when_its_caller_is_cancelled() -> None:
+@pytest.mark.parametrize("question", [PASSWORD, KEY], ids=["password", "key"])
+async def test_a_question_whose_caller_is_cancelled_stays_and_says_so(
+    question: Question, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It closed under the hands of who typed the password: the rest were keys of the view."""
+    monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 0.0)
     async with screen_with_hosts("vm1", "pve") as (screen, hosts):
-        first = await asked(screen, hosts, PASSWORD)
+        first = await asked(screen, hosts, question)
+        await screen.press("h", "u")
         first.cancel()
-        await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen))
+        await wait_until(screen, lambda: OVER_TITLE in "".join(screen.drawn()))
+        assert NOT_WAITING[:50] in dialog_text(screen) and button_labels(screen) == ["OK"]
+        await screen.press(*"nt2q")
+        assert isinstance(screen.app.screen, QuestionScreen), "no key is for the view"
+        assert isinstance(screen.app.focused, ButtonRow)
+        await screen.press("enter")
+        assert isinstance(screen.app.screen, LiveScreen)
         second = await asked(screen, hosts, KEY)
         await screen.press("escape")
         assert await second is None
+
+
+async def test_the_next_question_takes_the_place_of_one_that_has_ended() -> None:
+    """Of a host that is connected again and again while nobody is there."""
+    async with screen_with_hosts("vm1", "pve") as (screen, hosts):
+        for _ in range(3):
+            question = await asked(screen, hosts, PASSWORD)
+            await wait_until(screen, lambda: "vm1: password" in "".join(screen.drawn()))
+            question.cancel()
+            await wait_until(screen, lambda: OVER_TITLE in "".join(screen.drawn()))
+        await screen.press("escape")
+        await wait_until(screen, lambda: isinstance(screen.app.screen, LiveScreen))
+
+
+async def test_a_question_that_ends_behind_another_dialog_says_so_later() -> None:
+    async with screen_with_hosts("vm1", "pve") as (screen, hosts):
+        question = await asked(screen, hosts, PASSWORD)
+        above = MenuScreen("Above", [MenuEntry("An entry", lambda: None)])
+        screen.app.push_screen(above)
+        await wait_until(screen, lambda: screen.app.screen is above and above.is_open)
+        question.cancel()
+        await wait_until(
+            screen,
+            lambda: any(getattr(one, "has_ended", False) for one in screen.app.screen_stack),
+        )
+        await screen.press("escape")
+        await wait_until(screen, lambda: OVER_TITLE in "".join(screen.drawn()))
+        assert button_labels(screen) == ["OK"]
 
 
 async def test_snapshots_of_many_hosts_are_drawn_together() -> None:

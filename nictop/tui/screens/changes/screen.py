@@ -10,7 +10,7 @@
 
 Where changes are not allowed, the plan is all that is shown. At the plan Cancel is chosen,
 afterwards Hide or Close: a doubled or held Enter cannot apply and keep. What may disconnect the
-host is applied by the word yes alone.
+host is applied by the word yes alone. It closes by a key of the user alone.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from nictop.model.text.units import whole_seconds
 from nictop.rules.by_device import reported_now
 from nictop.tui.keys import CHANGE_KEYS, shown_key
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.dialog import OVER_TITLE, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nictop.rules import Finding
 
 APPLY_ANSWER = "yes"
+CANCELLED = "This change was not applied: it was cancelled."
 CANCEL = Button("cancel", "Cancel")
 CLOSE = Button("cancel", "Close")
 HIDE = Button("cancel", "Hide")
@@ -61,6 +62,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         self._asks_twice = False
         self._stage = ""
         self._left = False
+        self._is_over = False
+        """There is no change any more."""
 
     def compose_fields(self) -> Iterable[Widget]:
         entry = TextInput(placeholder=f"{APPLY_ANSWER} applies it", id="change-sure")
@@ -88,8 +91,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     @property
     def dialog_title(self) -> str:
         shown = self._shown
-        if shown is None:
-            return ""
+        if shown is None or self._is_over:
+            return OVER_TITLE
         job, _ = shown
         return job.heading
 
@@ -102,6 +105,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
     @property
     def key_hints(self) -> str:
         progress = self.nictop.changes.progress
+        if self._is_over:
+            return self.hints("Esc Close")
         copy = f"{shown_key(self.app, 'copy')} Copy"
         if progress is None or progress.stage == "ended":
             return self.hints("Esc Close", copy)
@@ -112,8 +117,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         shown = self._shown
-        if shown is None:
-            return ()
+        if shown is None or self._is_over:
+            return list(self.wrapped(CANCELLED, cells, indent=" "))
         job, progress = shown
         session = self.nictop.hosts.by_name.get(job.host)
         page = ChangePage(
@@ -137,7 +142,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
 
     def show_buttons(self, row: ButtonRow) -> None:
         progress = self.nictop.changes.progress
-        if progress is not None:
+        if self._is_over:
+            row.show((Button("cancel", "OK"),), stage="over", chosen="cancel")
+        elif progress is not None:
             stage = (progress.stage, progress.decision, self._asks_twice)
             is_plan = stage == ("prepared", "", False)
             safest = "copy" if is_plan and not self._is_allowed else "cancel"
@@ -179,8 +186,8 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         found = self._shown
         if self._left:
             return
-        if found is None or found[1].outcome == "cancelled":
-            self._leave()
+        if self._is_over or found is None or found[1].outcome == "cancelled":
+            self._end()
             return
         if found[1].shown_stage != self._stage:
             self._stage = found[1].shown_stage
@@ -188,6 +195,17 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
                 self._end_question()
             self.query_one("#dialog-text", LineWidget).scroll_to(y=0, animate=False)
         super().draw()
+
+    def _end(self) -> None:
+        """There is no change any more, and no key of this dialog has ended it."""
+        self._is_over = True
+        self._end_question()
+        super().draw()
+
+    def on_screen_resume(self) -> None:
+        """What has happened meanwhile."""
+        if self.is_open:
+            self.draw()
 
     # ------------------------------------------------------------------------------------ decisions
 
@@ -251,11 +269,9 @@ class HostChangeScreen(NictopScreen, Dialog[None]):
         """Before it is applied: do not apply it; afterwards: close the dialog, the change
         continues."""
         progress = self.nictop.changes.progress
-        if progress is not None and _is_undecided(progress):
-            self._end_question()
+        if progress is not None and _is_undecided(progress) and not self._is_over:
             self.nictop.changes.undo()
-        else:
-            self._leave()
+        self._leave()
 
     def _leave(self) -> None:
         """Close the dialog; a change that has ended is dropped."""

@@ -26,6 +26,9 @@ from nictop.tui.widgets.base.dialog_frame import PopUp, box_title
 from nictop.tui.widgets.base.form import Form
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 
+OVER_TITLE = "Nothing to ask any more"
+"""Of a dialog whose question has ended while it is open: it does not close by itself, so that the
+keys that were meant for it do nothing to the screen below."""
 MIN_TEXT_CELLS = 10
 CHROME_ROWS = 7
 """Rows of a screen that are neither text nor fields of a dialog: those that stay visible, frame,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 
 from nictop.traffic.run.events import FINAL_COUNTERS
 from nictop.tui.screens.base import NictopScreen
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.dialog import OVER_TITLE, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import SpanLine
 
@@ -69,7 +69,6 @@ def _phase(traffic: TrafficController) -> Phase:
     return "late" if has_end and run_view.seconds >= plan.span else "measuring"
 
 
-OVER_TITLE = "Nothing to ask any more"
 OVER_PHASES: Mapping[Phase, str] = {
     "measuring": "The test measures.",
     "late": "The measured time is over; the programs that measure have not ended yet.",

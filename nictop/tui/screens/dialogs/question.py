@@ -9,7 +9,8 @@ a password.
     │ [ Trust ] [ Reject ]                                           │
     ╰ Tab Next · Enter Reject · Esc Cancel ──────────────────────────╯
 
-The answer goes back to the connection and nowhere else.
+The answer goes back to the connection and nowhere else. A question that nothing waits for any more
+stays open and says so, so that what is typed as its answer is not for the screen below.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from textual.containers import Horizontal
 from textual.widget import Widget
 from textual.widgets import Input, Label
 
-from nictop.tui.screens.dialogs.dialog import Dialog
+from nictop.tui.screens.dialogs.dialog import OVER_TITLE, Dialog
 from nictop.tui.widgets.base.button_row import Button, ButtonRow
 from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.base.text_input import TextInput
@@ -53,6 +54,10 @@ HINTS = {
     "sudo": "Kept in memory only, until nictop quits. Read-only as root too, unless "
     "--allow-changes is given.",
 }
+NOT_WAITING = (
+    "does not wait for this answer any more: the connection that asked has ended. What was typed "
+    "is not sent."
+)
 MAX_QUESTION_LINES = 10
 """Lines of a question that comes from the host."""
 
@@ -66,6 +71,19 @@ class QuestionScreen(Dialog["str | None"]):
     def __init__(self, question: Question) -> None:
         super().__init__()
         self.question = question
+        self.has_ended = False
+        """Nothing waits for the answer any more."""
+
+    def end(self) -> None:
+        """Nothing waits for the answer any more: it is forgotten, and the dialog says so."""
+        self.has_ended = True
+        if not self.is_open:
+            return
+        for entry in self.query(TextInput):
+            entry.value = ""
+        self.query("#answer-row").set(display=False)
+        self.set_focus(self.query_one(ButtonRow))
+        self.draw()
 
     @property
     def _is_host_key(self) -> bool:
@@ -73,11 +91,15 @@ class QuestionScreen(Dialog["str | None"]):
 
     @property
     def dialog_title(self) -> str:
+        if self.has_ended:
+            return OVER_TITLE
         return f"{self.question.host}: {TITLES[self.question.kind]}"
 
     def text_lines(self, cells: int) -> Sequence[SpanLine]:
         """Its text, the fingerprint on a line of its own, and what will be done with the answer."""
         question = self.question
+        if self.has_ended:
+            return list(self.wrapped(f"{question.host} {NOT_WAITING}", cells))
         lines: list[SpanLine] = []
         for part in question.text.split("\n")[:MAX_QUESTION_LINES]:
             lines += self.wrapped(part, cells)
@@ -92,8 +114,12 @@ class QuestionScreen(Dialog["str | None"]):
             lines += self.wrapped(f"Trust {kept}.", cells, "dim")
         return lines
 
+    @property
+    def key_hints(self) -> str:
+        return self.hints("Esc Close") if self.has_ended else super().key_hints
+
     def compose_fields(self) -> Iterable[Widget]:
-        if not self._is_host_key:
+        if not self._is_host_key and not self.has_ended:
             with Horizontal(id="answer-row"):
                 yield Label(FIELD_LABELS[self.question.kind], markup=False)
                 yield TextInput(password=self.question.secret, id="answer")
@@ -101,6 +127,9 @@ class QuestionScreen(Dialog["str | None"]):
     def show_buttons(self, row: ButtonRow) -> None:
         """The dialog opens by itself, perhaps while Enter is pressed: that does not trust a host
         key."""
+        if self.has_ended:
+            row.show((Button("cancel", "OK"),), stage="over", chosen="cancel")
+            return
         accept, refuse, chosen = "OK", "Cancel", ""
         if self._is_host_key:
             accept, refuse, chosen = "Trust", "Reject", "cancel"
@@ -114,4 +143,5 @@ class QuestionScreen(Dialog["str | None"]):
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.dismiss(event.value)
+        if not self.has_ended:
+            self.dismiss(event.value)

@@ -114,6 +114,10 @@ class LiveScreen(LiveDrawing):
     def on_finding_list_resolved_clicked(self) -> None:
         self.toggle_resolved()
 
+    def on_findings_view_no_further_fix(self, message: FindingsView.NoFurtherFix) -> None:
+        which = "first" if message.step < 0 else "last"
+        self.nictop.notify(f"This is the {which} fix of this finding.", "Fix")
+
     def on_finding_list_opened(self) -> None:
         self.action_open()
 
@@ -401,12 +405,13 @@ class LiveScreen(LiveDrawing):
             super().action_next(step)
             return
         listed = self.query_one(FindingList)
-        before = listed.index
-        listed.action_move(step)
-        if listed.index == before:
-            which = "next" if step > 0 else "previous"
-            so_far = "" if self._all_are_checked else " so far: not all checks have run yet"
-            self.nictop.notify(f"There is no {which} finding{so_far}.", "Findings")
+        if listed.has_line_after(step):
+            listed.action_move(step)
+            return
+        which = "next" if step > 0 else "previous"
+        that = " that the filter accepts" if self.body.filter.value else ""
+        so_far = "" if self._all_are_checked else " so far: not all checks have run yet"
+        self.nictop.notify(f"There is no {which} finding{that}{so_far}.", "Findings")
 
     @property
     def _all_are_checked(self) -> bool:

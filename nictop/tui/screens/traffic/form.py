@@ -19,7 +19,6 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import BindingType
@@ -45,6 +44,7 @@ from nictop.model.text.words import count_noun
 from nictop.rules.wording import first_names
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.traffic.plan.request import BUILTIN_TESTS
+from nictop.traffic.plan.unlisted import unlisted_texts
 from nictop.tui.filter_help import PATH_FILTER, FilterRows
 from nictop.tui.keys import TRAFFIC_KEYS, shown_key
 from nictop.tui.screens.dialogs.menu import FollowingMenu, MenuEntry
@@ -60,6 +60,7 @@ from nictop.tui.widgets.traffic.start_lines import SELF_TEST_LABEL, StartLines
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
     from nictop.model.columns.column import Column
+    from nictop.model.devices.subnets import SharedSubnet
 
 FILTER_HINT = "filter: host, NIC, network or address"
 RUNNING_ALREADY = "A test is running already"
@@ -85,8 +86,9 @@ def _outdated_texts(hosts: Iterable[HostSession]) -> Sequence[str]:
     return tuple(f"{name}: {notice}" for name, notice in texts if notice)
 
 
-def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
-    """What the user can do when hosts that were read have no path."""
+def _why_no_subnet(hosts: Sequence[HostSession], unlisted: str) -> Sequence[str]:
+    """What the user can do when hosts that were read have no path. `unlisted`: why their NICs have
+    none; "": that is not known."""
     no_path = "No test path: no two hosts have an address in the same subnet"
     first, *others = hosts
     if all(is_same_namespace(first.snapshot, other.snapshot) for other in others):
@@ -99,22 +101,11 @@ def _why_no_subnet(hosts: Sequence[HostSession]) -> Sequence[str]:
     if outdated:
         return (f"{no_path}, as they were read last.", *outdated)
     return (
-        f"{no_path}.{_shared_addresses_text(hosts)}",
+        f"{no_path}.",
+        *filter(None, (unlisted,)),
         "Give both hosts an address in one subnet; or, if routers are between them: nictop traffic "
         "CLIENT SERVER --client-address … --server-address …",
     )
-
-
-def _shared_addresses_text(hosts: Sequence[HostSession]) -> str:
-    """`` 10.0.2.15 does not count: more than one of them has it.``; "": there is no such
-    address."""
-    found = pairs([host.snapshot for host in hosts]).subnets
-    shared = list(dict.fromkeys(chain.from_iterable(subnet.duplicates for subnet in found)))
-    if not shared:
-        return ""
-    verb = "does" if len(shared) == 1 else "do"
-    which = "it" if len(shared) == 1 else "them"
-    return f" {first_names(shared)} {verb} not count: more than one host has {which}."
 
 
 class TrafficScreen(FramedScreen):
@@ -128,6 +119,7 @@ class TrafficScreen(FramedScreen):
         super().__init__()
         self._rows: tuple[PairRow, ...] = ()
         self._pairs: tuple[EndpointPair, ...] = ()
+        self._subnets: Sequence[SharedSubnet] = ()
         self._links: Sequence[object] = ()
         self._is_outdated = False
         """A host was changed since it was read."""
@@ -201,7 +193,8 @@ class TrafficScreen(FramedScreen):
         if self.query_one(PairTable).chosen is None:
             self._form_error = ""  # that of another time
         snapshots = {session.name: session.snapshot for session in hosts}
-        self._pairs = endpoint_pairs(pairs(tuple(snapshots.values())).subnets, snapshots.values())
+        self._subnets = pairs(tuple(snapshots.values())).subnets
+        self._pairs = endpoint_pairs(self._subnets, snapshots.values())
         self._rows = pair_rows(self._pairs, snapshots)
         self._draw()
 
@@ -210,7 +203,8 @@ class TrafficScreen(FramedScreen):
         words = self.query_one(FilterLine).value.casefold().split()
         rows = [row for row in self._rows if row.accepts(words)]
         hidden = [row for row in self._rows if row not in rows]
-        table.show(rows, self._why_empty(bool(words)), hidden)
+        unlisted = self._unlisted_line(words)
+        table.show(rows, self._why_empty(words), hidden, unlisted)
         self._follow_chosen(table.chosen)
         title = "Traffic test"
         if self._rows:
@@ -219,8 +213,19 @@ class TrafficScreen(FramedScreen):
             title += f": {len(rows)} of {number}" if is_filtered else f": {number}"
         if table.border_title != title:
             table.border_title = title
-        self._divide(len(rows))
+        self._divide(max(1, len(rows)) + bool(unlisted))
         self._check()
+
+    def _unlisted_line(self, words: Sequence[str] = ()) -> str:
+        """``Not listed: vm1 ens256: no IP address; set down · 192.0.2.7: on vm1 ens4 and vm2
+        ens4``, of what the filter accepts; "": nothing, or no reason is known."""
+        sessions = self.nictop.hosts.sessions
+        if len(sessions) < 2:
+            return ""
+        snapshots = {session.name: session.snapshot for session in sessions}
+        texts = unlisted_texts(self._subnets, self._pairs, snapshots)
+        accepted = [text for text in texts if all(word in text.casefold() for word in words)]
+        return f"Not listed: {' · '.join(accepted)}" if accepted else ""
 
     def _follow_chosen(self, chosen: PairRow | None) -> None:
         """Note a chosen pair that is gone, until it comes back or the user chooses another one."""
@@ -264,14 +269,14 @@ class TrafficScreen(FramedScreen):
         table = self.query_one(PairTable)
         needed = rows + 1
         if not self._rows:
-            needed = 2 * len(self._why_empty(False)) + 1
+            needed = 2 * len(self._why_empty(())) + 1
         most = max(3, self.size.height // 3)
         table.take_rows(min(max(2, needed), most) + table.gutter.height)
 
-    def _why_empty(self, filtered: bool) -> Sequence[str]:
-        """What the user can do when there is no pair."""
-        if self._rows and filtered:
-            return ("No matches",)
+    def _why_empty(self, words: Sequence[str]) -> Sequence[str]:
+        """What the user can do when there is no pair. `words`: of the filter."""
+        if self._rows and words:
+            return tuple(filter(None, ("No matches", self._unlisted_line(words))))
         hosts = self.nictop.hosts.sessions
         if len(hosts) < 2:
             key, options = shown_key(self.app, "hosts"), shown_key(self.app, "options")
@@ -285,7 +290,7 @@ class TrafficScreen(FramedScreen):
         if len(read) < 2:
             missing = self._statuses_of(unread)
             return (f"A test needs two connected hosts; not connected: {missing}.", SELF_TEST_HINT)
-        return _why_no_subnet(read)
+        return _why_no_subnet(read, self._unlisted_line())
 
     def _why_unread(
         self, unread: Sequence[HostSession], failed: Sequence[HostSession]

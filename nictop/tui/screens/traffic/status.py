@@ -42,10 +42,11 @@ WHOLE_ENDS_CELLS = 1000
 
 def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE, room: int = 1000) -> str:
     """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``; ``3.21 Gb/s ▲
-    not verified`` if that does not fit into `room` cells."""
+    not verified`` if that does not fit into `room` cells. While it runs, ``link lost at second 7``
+    until a whole interval was measured since then."""
     text, result = goodput_text(run_view), run_view.result
     if result is None:
-        return text
+        return text or _loss_text(run_view)
     caveat = caveat_of(result)
     if width(with_caveat(text, caveat, glyphs)) > room:
         caveat = caveat.removeprefix("path ")
@@ -54,10 +55,14 @@ def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE, room: int = 1000)
     return with_caveat(text, caveat, glyphs) if text else ""
 
 
+def _loss_text(run_view: RunView) -> str:
+    return "" if run_view.loss is None else run_view.loss.loss_text
+
+
 def goodput_text(run_view: RunView) -> str:
-    """``3.21 Gb/s``: of the result, or received now; all directions together; ``12.3 k/s p50 78.1
-    µs`` of requests and responses, ``p50 310 µs idle, 48.2 ms loaded 94.1 Mb/s`` beside a bulk
-    flow; "" before anything was."""
+    """``3.21 Gb/s``: of the result, or received now (`RunView.newest_rate`); all directions
+    together; ``12.3 k/s p50 78.1 µs`` of requests and responses, ``p50 310 µs idle, 48.2 ms loaded
+    94.1 Mb/s`` beside a bulk flow; "" before anything was, or if nothing is known of now."""
     if run_view.plan.test == "loaded" and run_view.flows:
         return _loaded_text(run_view)
     if run_view.plan.has_requests:
@@ -89,7 +94,7 @@ def _loaded_text(run_view: RunView) -> str:
             return ""
         idle, loaded = map(units.duration, medians)
         return f"p50 {idle} idle, {loaded} loaded {units.bits_per_second(result.goodput)}"
-    newest = run_view.newest(run_view.transactions)
+    newest = run_view.newest_rate(run_view.transactions)
     if newest is None:
         return ""
     goodput = _goodput_now(run_view)
@@ -104,7 +109,7 @@ def _transactions_text(run_view: RunView) -> str:
             return ""
         rate, median = figures.rate, figures.latency.summary().p50
     else:
-        newest = run_view.newest(run_view.transactions)
+        newest = run_view.newest_rate(run_view.transactions)
         if newest is None:
             return ""
         if not has_rate(newest.seconds, run_view.plan.interval):
@@ -180,11 +185,11 @@ def run_status(traffic: TrafficController) -> str:
     parts: list[str] = []
     if run_view is not None:
         rate, time = goodput_text(run_view), time_text(run_view)
-        if time and not rate:
+        if time and not rate and run_view.loss is None:
             rate = "measuring"
         parts += filter(None, (rate, time, _late_stage(run_view)))
         if run_view.incidents:
-            parts.append(run_view.incidents[0].brief)
+            parts.append((run_view.loss or run_view.incidents[0]).brief)
     return f"▶ {' '.join(parts) or 'test starting'}"
 
 

@@ -137,11 +137,22 @@ class ChoiceList(LineWidget):
                 self._own_choices.append((self.clock(), self._key))
             self.choice_changed(index)
 
+    def index_after(self, lines: int) -> int:
+        """Index of the line so many lines on or back; beyond the ends there is none. Of a chosen
+        line that is gone, the next one is where it was."""
+        place = self._index_or_last
+        if self.index is None and lines > 0:
+            place -= 1
+        return place + lines
+
+    def has_line_after(self, lines: int) -> bool:
+        return 0 <= self.index_after(lines) < len(self._keys)
+
     def action_move(self, lines: int) -> None:
-        self.choose_index(self._index_or_last + lines)
+        self.choose_index(self.index_after(lines))
 
     def action_page(self, pages: int) -> None:
-        self.choose_index(self._index_or_last + pages * max(1, self.size.height - 2))
+        self.choose_index(self.index_after(pages * max(1, self.size.height - 2)))
 
     def action_edge(self, side: int) -> None:
         self.choose_index(0 if side < 0 else len(self._keys) - 1)

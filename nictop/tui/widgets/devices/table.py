@@ -573,9 +573,10 @@ class DeviceTable(ChoiceList):
         here, rows = self._index_or_last, self._rows
         if here >= len(rows):
             here = max(0, len(rows) - 1)
-        above, below = range(here - 1, -1, -1), range(here + 1, len(rows))
+        is_gone = self.index is None  # the next row is where it was
+        above, below = range(here - 1, -1, -1), range(here + (not is_gone), len(rows))
         ways = [below, above] if direction > 0 else [above, below]
-        if rows and rows[here].kind == "link":
+        if rows and rows[here].kind == "link" and not is_gone:
             del ways[1]
         for index in chain.from_iterable(ways):
             if rows[index].kind == "link":

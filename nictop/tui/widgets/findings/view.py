@@ -345,6 +345,13 @@ class FindingsView(WhileOpen, Container):
 
     BINDINGS: ClassVar[list[BindingType]] = FINDINGS_KEYS
 
+    class NoFurtherFix(Message):
+        """The first (-1) or last (1) fix is shown."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
     def __init__(self, *, here: Callable[[], LocalClock], id: str | None = None) -> None:
         super().__init__(id=id)
         self._here = here
@@ -711,6 +718,7 @@ class FindingsView(WhileOpen, Container):
         before = fix_index(fixes, self._chosen_fix)
         index = max(0, min(len(fixes) - 1, before + step))
         if index == before:
+            self.post_message(self.NoFurtherFix(step))
             return
         # the cursor stays on this finding, whichever is the first of the list
         listed.choose_index(listed.index)

@@ -219,7 +219,9 @@ def drawing_inputs(run_view: RunView, view: Viewport) -> tuple[object, ...]:
         run_view.result,
         None if host is None else (host.host, host.series, _age_of(run_view, host)),
         [(flow.sender, flow.receiver, flow.ceiling, flow.points) for flow in run_view.flows],
+        [run_view.arrival_now(flow) for flow in run_view.flows],
         run_view.transactions,
+        run_view.newest_rate(run_view.transactions),
     )
 
 

@@ -111,10 +111,11 @@ def drawing_inputs(run_view: RunView, view: Viewport) -> tuple[object, ...]:
         flows.append((flow.sender, flow.receiver, flow.reports_of_sender))
         if run_view.plan.protocol == "udp":
             flows.append(flow.points)  # with the lost datagrams
+            flows.append(run_view.arrival_now(flow))
     hosts = []
     for host in values_of(run_view, view.cursor).hosts:
         age = None if host.age is None else int(host.age)
-        hosts.append((host.host, run_view.nic_of(host.host), age))
+        hosts.append((host.host, run_view.nic_of(host.host), age, host.packets))
     return (view, sight_of(run_view, view), run_view.result, flows, hosts)
 
 

@@ -197,7 +197,7 @@ def _values(run_view: RunView, cursor: float | None) -> tuple[LatencySummary | N
         return _values_at(run_view, cursor)
     figures = run_view.result.transactions if run_view.result is not None else None
     if figures is None:
-        newest = run_view.newest(run_view.transactions)
+        newest = run_view.newest_rate(run_view.transactions)
         return _values_of_last(run_view, () if newest is None else (newest,))
     if figures.loaded_since is None and figures.idle is not None:
         return figures.idle.latency.summary(), None

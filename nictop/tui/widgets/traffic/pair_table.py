@@ -21,6 +21,7 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
 from nictop.tui.widgets.base.choice_list import ChoiceList
+from nictop.tui.widgets.base.line_widget import SpanLine
 from nictop.tui.widgets.base.table_line import cell_spans, encoded_columns, headings
 
 MAX_PATH_CELLS, MAX_CELLS = 52, 22
@@ -128,6 +129,7 @@ class PairTable(ChoiceList):
         super().__init__(id=id)
         self._rows: tuple[PairRow, ...] = ()
         self._empty: Sequence[str] = ()
+        self._unlisted = ""
         self._is_filtered = False
 
     @property
@@ -142,11 +144,15 @@ class PairTable(ChoiceList):
         return len(self._rows)
 
     def show(
-        self, rows: Sequence[PairRow], empty: Sequence[str], hidden: Sequence[PairRow] = ()
+        self,
+        rows: Sequence[PairRow],
+        empty: Sequence[str],
+        hidden: Sequence[PairRow] = (),
+        unlisted: str = "",
     ) -> None:
         """Draw `rows`; the cursor stays on its pair. `empty`: lines to show when there are none;
-        `hidden`: rows that the filter leaves out."""
-        self._rows, self._empty = tuple(rows), empty
+        `hidden`: rows that the filter leaves out; `unlisted`: a line below the rows."""
+        self._rows, self._empty, self._unlisted = tuple(rows), empty, unlisted
         self._is_filtered = self._key in [row.key for row in hidden]
         self.set_keys([row.key for row in self._rows])
         self.redraw()
@@ -159,18 +165,25 @@ class PairTable(ChoiceList):
     def choice_changed(self, index: int) -> None:
         self.post_message(self.Chosen())
 
+    def draw_for_size(self) -> None:
+        super().draw_for_size()
+        self.redraw()
+
     def redraw(self) -> None:
         rows = self._rows
         if not rows:
             self._draw_empty()
             return
-        columns = fitting_columns(rows, self.scrollable_content_region.width, self.glyphs)
-        self.show_drawn(
-            len(rows),
-            lambda index: tuple(cell_spans(columns, rows[index], self.glyphs)),
-            ((headings(columns), ""),),
-            self.index,
-        )
+        cells = self.scrollable_content_region.width
+        columns = fitting_columns(rows, cells, self.glyphs)
+
+        def line(index: int) -> SpanLine:
+            if index < len(rows):
+                return tuple(cell_spans(columns, rows[index], self.glyphs))
+            return ((fit(f" {self.glyphs.encode(self._unlisted)}", cells), "dim"),)
+
+        number = len(rows) + bool(self._unlisted)
+        self.show_drawn(number, line, ((headings(columns), ""),), self.index)
 
     def _draw_empty(self) -> None:
         """The lines instead of rows, as many as are seen; the last one says if there is more."""
@@ -178,7 +191,7 @@ class PairTable(ChoiceList):
         texts: list[str] = []
         for line in self._empty:
             texts += wrap(self.glyphs.encode(line), cells)
-        room = max(1, self.size.height - self.gutter.height)
+        room = max(1, self.size.height)
         if len(texts) > room:
             texts = [*texts[: room - 1], fit(f"{texts[room - 1]} …", cells)]
         self.show_lines([((f" {self.glyphs.encode(part)}", ""),) for part in texts])

@@ -23,7 +23,7 @@ from nictop.rules.finding import WhereToType
 from nictop.tui.palette import NictopCommands, PaletteEntry
 from nictop.tui.screens.changes.fix import FixScreen
 from nictop.tui.screens.changes.guided import SetUpScreen
-from nictop.tui.screens.changes.screen import HostChangeScreen
+from nictop.tui.screens.changes.screen import CANCELLED, HostChangeScreen
 from nictop.tui.screens.dialogs.leave import LeaveScreen
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.widgets.base import button_row
@@ -393,6 +393,49 @@ async def test_at_the_plan_cancel_is_chosen(glyphs: Glyphs) -> None:
         await screen.press("enter")
         assert shows(screen, LiveScreen)
         assert "apply" not in decisions(screen)
+
+
+@pytest.mark.parametrize("stage", ["preparing", "prepared"])
+async def test_esc_closes_the_dialog_of_a_change_at_once(
+    stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when its end is reported: it closed under the hands of somebody who had gone on."""
+    async with live_screen(WIDE, allow_changes=True) as screen:
+        if stage == "prepared":
+            await scripted_change(screen)
+        else:
+            await with_finding(screen, JUMBO)
+            await screen.press("f")
+        changes = screen.nictop.changes
+        assert changes.session is not None and changes.session.progress.stage == stage
+        monkeypatch.setattr(changes.session._inbox, "put", lambda item: None)  # not taken yet
+        await screen.press("escape")
+        assert shows(screen, LiveScreen) and changes.running
+
+
+@pytest.mark.parametrize("asks_twice", [False, True])
+async def test_the_dialog_of_a_change_that_is_cancelled_elsewhere_stays_and_says_so(
+    asks_twice: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is typed next is for the dialog, not for the view below it."""
+    monkeypatch.setattr(button_row, "NEW_STAGE_SECONDS", 0.0)
+    async with live_screen(WIDE, allow_changes=True) as screen:
+        await scripted_change(screen, needs_second_yes=asks_twice)
+        if asks_twice:
+            await press_button(screen, "Apply")
+            assert "This may disconnect" in dialog_text(screen)
+        (below,) = [one for one in screen.app.screen_stack if isinstance(one, LiveScreen)]
+        view = below.view
+        screen.nictop.changes.undo()
+        await wait_until(screen, lambda: not screen.nictop.changes.running)
+        await screen.settle()
+        assert shows(screen, HostChangeScreen) and dialog_text(screen) == CANCELLED
+        assert button_labels(screen) == ["OK"]
+        await screen.press("y", "e", "s", "2", "4")
+        assert shows(screen, HostChangeScreen) and dialog_text(screen) == CANCELLED
+        await screen.press("enter")
+        assert shows(screen, LiveScreen) and below.view == view
+        assert decisions(screen) == []
 
 
 async def test_a_held_enter_neither_applies_nor_keeps(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -550,8 +550,36 @@ async def test_no_path_says_which_addresses_do_not_count_and_what_to_do() -> Non
         await screen.press("6")
         said = " ".join(" ".join(screen.drawn()).split())
         assert "no two hosts have an address in the same subnet." in said
-        assert "10.0.2.15 does not count: more than one host has it." in said
+        assert "Not listed: 10.0.2.15: on " in said
         assert "Give both hosts an address in one subnet" in said
+
+
+@pytest.mark.parametrize("size", [WIDE, NARROW])
+async def test_a_nic_without_a_path_says_why_below_the_others(size: tuple[int, int]) -> None:
+    async with screen_with_hosts("vm1", "vm2", size=size) as (screen, hosts):
+        for name, boot, own in (("vm1", "b1", "192.0.2.1"), ("vm2", "b2", "192.0.2.2")):
+            line = hello()
+            assert line.hello is not None
+            known = (Address("ipv4", own, 24, "global", ()),)
+            links = [link(2, "ens3", bus="pci", addresses=known)]
+            links += [link(3, "ens7", bus="pci", flags=0x1002)] if name == "vm1" else []
+            hosts[name].send(
+                replace(line, hello=replace(line.hello, boot_id=boot)), inventory(*links)
+            )
+            hosts[name].send(counters(1.0, {2: (0, 0)}))
+        await wait_until(
+            screen, lambda: all(one.snapshot.inventory for one in screen.nictop.hosts.sessions)
+        )
+        await screen.press("6")
+        said = "Not listed: vm1 ens7: no IP address; set down"
+        table = screen.app.screen.query_one(PairTable)
+        assert [said in row for row in screen.lines(PairTable)] == [False, True]
+        await screen.press("down", "end")
+        assert table.index == 0, "it is no path"
+        await screen.press("slash", *"ens7")
+        assert [row.strip() for row in screen.lines(PairTable)] == ["No matches", said]
+        await screen.press("escape", "slash", *"ens3")
+        assert not any("Not listed" in row for row in screen.lines(PairTable))
 
 
 async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> None:

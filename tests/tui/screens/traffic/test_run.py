@@ -20,12 +20,12 @@ from nictop.traffic.record.log import IntervalMeasured
 from nictop.traffic.results.result import Result
 from nictop.traffic.run.events import FINAL_COUNTERS, RunFinished, Stage
 from nictop.tui.controllers.traffic import TrafficController
+from nictop.tui.screens.dialogs.dialog import OVER_TITLE
 from nictop.tui.screens.dialogs.leave import (
     NOT_REPORTED,
     NOTHING_MEASURED,
     ONLY_OMITTED,
     OVER_PHASES,
-    OVER_TITLE,
     SAVED,
     LeaveScreen,
     StopScreen,

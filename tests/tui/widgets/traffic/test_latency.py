@@ -11,6 +11,7 @@ from nictop.probe.traffic.builtin.latency_buckets import bucket_of
 from nictop.report.runs.latency_axis import LatencyAxis, latency_axis
 from nictop.report.runs.points import set_up_points
 from nictop.report.runs.text import run_text
+from nictop.traffic.analysis.nic_incidents import NicIncident
 from nictop.traffic.generators.latency import EMPTY, LatencyHistogram, LatencySummary
 from nictop.traffic.live.run_view import RunView, result_view
 from nictop.traffic.results.result import Result
@@ -217,6 +218,10 @@ def test_before_the_first_value_the_stage_is_shown() -> None:
         assert time_text(late) == shown, (
             "never more than planned, and no second that has not passed"
         )
+    lost = NicIncident("a", "ens4", 1.1, "no_carrier", "")
+    interrupted = replace(live, incidents=(lost,))
+    assert goodput_text(interrupted) == "", "its last interval was before the link was lost"
+    assert "80.0 µs" not in "".join(text(draw_run(interrupted, Viewport(), 80, 10)[:1]))
     assert options_text(live).startswith("rr · TCP ×1 · 10 s")
     assert goodput_text(result_view(measured())) == "12.5 k/s p50 80.1 µs"
 
