@@ -110,22 +110,22 @@ def start_text(
     nothing to say."""
     request = choice.request
     if request is None or not request.client:
-        return f"Start: nothing, {why_no_path}", "warn"
+        return f"Start does nothing: {why_no_path}", "warn"
     if choice.problems:
         fields = ", ".join(label_of(name, words) for name in choice.problems)
-        return f"Start: nothing before this is corrected: {fields}", "warn"
+        return f"Start does nothing before this is corrected: {fields}", "warn"
     if choice.complaints:
-        return "Start: nothing before this is corrected, see above", "warn"
+        return "Start does nothing before this is corrected, see above", "warn"
     unknown = [
         name for name in dict.fromkeys((request.client, request.server)) if name not in tools.known
     ]
     silent = [clean(name) for name in unknown if tools.has_failed(name)]
     if silent:
-        return f"Start: asks {' and '.join(silent)} again; without an answer no test", "warn"
+        return f"Start asks {' and '.join(silent)} again; without an answer no test", "warn"
     if unknown:
-        return "Start: waits for the check of both hosts", "dim"
+        return "Start waits for the check of both hosts", "dim"
     if choice.notes or rate_question(words):
-        return "Start: runs it as it is", "dim"
+        return "Start runs it as it is", "dim"
     return "", ""
 
 

@@ -1,7 +1,7 @@
 """Below the form of a test: the command line that starts the same, and the buttons.
 
 = nictop traffic vm1 vm2 --reverse
-[ Start ]  [ Self-test ]  Start: waits for the check of both hosts
+[ Start ]  [ Self-test ]  Start waits for the check of both hosts
 """
 
 from __future__ import annotations

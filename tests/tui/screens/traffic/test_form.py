@@ -597,7 +597,7 @@ async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> No
         )
         await screen.press("6")
         before = " ".join(" ".join(screen.drawn()).split())
-        assert "same subnet." in before and "Start: nothing, no test path" in before
+        assert "same subnet." in before and "Start does nothing: no test path" in before
         assert "read before an event" not in before
         hosts["vm2"].send(Line(outdated=Outdated(1e6, "address")))
         await wait_until(
@@ -607,7 +607,7 @@ async def test_no_path_of_a_host_that_changed_since_is_said_as_of_before() -> No
         await wait_until(screen, lambda: "as they were read last" in " ".join(screen.drawn()))
         after = " ".join(" ".join(screen.drawn()).split())
         assert "vm2: to be read again: values were read before an event (address)" in after
-        assert "Start: nothing, no test path so far; vm2: to be read again" in after
+        assert "Start does nothing: no test path so far; vm2: to be read again" in after
 
 
 @pytest.mark.parametrize(
@@ -1037,7 +1037,7 @@ async def test_with_one_host_start_says_that_it_does_nothing() -> None:
     async with live_screen(NARROW) as screen:
         await screen.press("6")
         await screen.settle()
-        assert "Start: nothing, " in "\n".join(screen.lines(StartLines))
+        assert "Start does nothing: " in "\n".join(screen.lines(StartLines))
 
 
 async def test_the_form_is_opened_at_its_beginning() -> None:
