@@ -9,14 +9,32 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+from nictop.model.snapshot import is_same_machine
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link
+from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts, once_per_diagnosis
-from nictop.rules.routes.facts import has_answered
+from nictop.rules.routes.facts import has_answered, neighbours
+from nictop.rules.subjects import VIRTUAL_ROUTER_PREFIX
 
 LinkKey = tuple[str, int]
 """Host and ifindex."""
+REPEATED_MAC_PREFIXES = (
+    VIRTUAL_ROUTER_PREFIX,
+    "00:00:0c:07:ac:",  # HSRP (RFC 2281)
+    "00:00:0c:9f:f",  # HSRP version 2
+    "00:05:73:a0:",  # HSRP for IPv6
+    "00:07:b4:",  # GLBP
+    "02:42:",  # Docker: made of the IPv4 address (libnetwork netutils.GenerateMACFromIP)
+    "0a:58:",  # OVN-Kubernetes, the bridge plugin of CNI: likewise
+    "ee:ee:ee:ee:ee:ee",  # Calico: the host end of each veth
+)
+"""Of MAC addresses that separate networks have, too."""
+LOCALLY_ADMINISTERED = 0x02
+"""In the first octet (IEEE 802): not assigned by a manufacturer. User networks of QEMU, clouds and
+copied virtual machines have the same ones in many places."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +94,17 @@ class SeenSegments:
         """Either of the two links has seen the other one."""
         return (one, other) in self._connected
 
+    def sighting(self, one: LinkKey, other: LinkKey) -> Sighting | None:
+        """The first by which one of the two links has seen the other one."""
+        for sighting in self.between(one, other[0]):
+            ends = {
+                (sighting.host.name, sighting.link.ifindex),
+                (sighting.other_host.name, sighting.other.ifindex),
+            }
+            if ends == {one, other}:
+                return sighting
+        return None
+
     def between(self, link: LinkKey, host: str) -> Sequence[Sighting]:
         """What a link and a host have seen of each other."""
         return self._between.get((link, host), ())
@@ -85,6 +114,53 @@ class SeenSegments:
 def segments(hosts: tuple[HostFacts, ...]) -> SeenSegments:
     """Computed once for all rules of a diagnosis: hosts are compared by identity."""
     return SeenSegments(hosts)
+
+
+class WatchedLink(NamedTuple):
+    """A link of a watched host."""
+
+    host: HostFacts
+    link: Link
+
+    @property
+    def key(self) -> LinkKey:
+        return self.host.name, self.link.ifindex
+
+    @property
+    def named(self) -> str:
+        """``web1 ens224``"""
+        return f"{self.host.name} {self.link.name}"
+
+
+def evidence_of_one_network(
+    one: WatchedLink, other: WatchedLink, hosts: Sequence[HostFacts]
+) -> Evidence | None:
+    """That two links are in one Ethernet segment: one has seen the MAC address of the other, or
+    both have a neighbour with the same IP and MAC address. MAC addresses that separate networks may
+    have as well show nothing; of two machines these are all that are locally administered."""
+    is_one_machine = is_same_machine(one.host.snapshot, other.host.snapshot)
+    sighting = segments(tuple(hosts)).sighting(one.key, other.key)
+    if sighting is not None and _identifies(sighting.other.address, is_one_machine=is_one_machine):
+        value = f"{sighting.host.name} {sighting.link.name} has {sighting.text}"
+        return Evidence("one network", value, f"ip neigh show dev {sighting.link.name}")
+    theirs = neighbours(other.host).get(other.link.ifindex, {})
+    for address, entry in neighbours(one.host).get(one.link.ifindex, {}).items():
+        same = theirs.get(address)
+        if same is None or same.mac != entry.mac:
+            continue
+        if not (has_answered(entry) and has_answered(same)):
+            continue
+        if _identifies(entry.mac, is_one_machine=is_one_machine):
+            value = f"both have the neighbour {address} with the MAC address {entry.mac}"
+            return Evidence("one network", value, f"ip neigh show dev {one.link.name}")
+    return None
+
+
+def _identifies(mac: str | None, *, is_one_machine: bool) -> bool:
+    """The MAC address is that of one NIC, as far as its octets show."""
+    if mac is None or mac.startswith(REPEATED_MAC_PREFIXES):
+        return False
+    return is_one_machine or not int(mac[:2], 16) & LOCALLY_ADMINISTERED
 
 
 def _links_by_address(hosts: Sequence[HostFacts]) -> dict[str, list[tuple[HostFacts, Link]]]:
