@@ -23,7 +23,14 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.outward import veth_of
-from nictop.rules.routes.facts import ANSWERING, Gateway, has_answered, is_within, own_addresses
+from nictop.rules.routes.facts import (
+    ANSWERING,
+    Gateway,
+    has_answered,
+    is_unanswered,
+    is_within,
+    own_addresses,
+)
 from nictop.rules.routes.segments import WatchedLink, evidence_of_one_network
 from nictop.rules.subjects import global_address_texts, names_text
 
@@ -127,8 +134,9 @@ def missing_owner(
         loss = _loss_by_neighbour_table(host, gateway, entry, hosts)
         return None if loss is None else MissingOwner(loss, others)
     loss = _loss_by_history(host, gateway, hosts, others)
-    if loss is None and not others:
-        return None
+    is_explained = loss is not None and is_unanswered(entry)
+    if not is_explained and not others:
+        return None  # as after a failover (VRRP) to a host that is not watched
     return MissingOwner(loss, others)
 
 

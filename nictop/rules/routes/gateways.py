@@ -299,18 +299,17 @@ def gateway_is_on_no_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
     """No watched host has the address of a gateway, and nobody else is known to be there who could
     have it.
 
-    What is sent by this route will be lost, although nobody has asked for the gateway yet. nictop
-    reports it in two cases. All hosts on the network of the NIC are watched: at the other end of
-    its veth, or on the ports of a watched bridge without an uplink. Or the neighbour table still
-    has the MAC address of a watched host, which has the address no longer; it is named, and so is
-    one that had the address when nictop read it before.
+    If nobody answers for it, what is sent by this route is lost. nictop reports it in two cases:
+    all hosts on the network of the NIC are watched, at the other end of its veth, or on the ports
+    of a watched bridge without an uplink; or the neighbour table still has the MAC address of a
+    watched host, which does not have the address now. A watched host that had it is named.
 
-    Not reported: gateways that answer or are known to have failed (gateway_does_not_answer), static
-    entries, routes of routing daemons, networks with tc filters or XDP programs, which may answer,
-    and any network on which there may be a host that is not watched.
+    Not reported: gateways that answer, or that did not when they were asked
+    (gateway_does_not_answer), static entries, routes of routing daemons, and networks with tc
+    filters or XDP programs, which may answer. An address without an entry, where there may be a
+    host that is not watched, is not reported either: that host may have it.
 
-    Sources: kernel net/ipv4/arp.c arp_process; net/core/neighbour.c neigh_fill_info; RFC 4861
-    section 7.2.3.
+    Sources: kernel net/ipv4/arp.c arp_process; net/core/neighbour.c neigh_fill_info.
     """
     if len(hosts) < 2:
         return

@@ -32,9 +32,9 @@ REPEATED_MAC_PREFIXES = (
     "ee:ee:ee:ee:ee:ee",  # Calico: the host end of each veth
 )
 """Of MAC addresses that separate networks have, too."""
-LOCALLY_ADMINISTERED = 0x02
-"""In the first octet (IEEE 802): not assigned by a manufacturer. User networks of QEMU, clouds and
-copied virtual machines have the same ones in many places."""
+LOCALLY_ADMINISTERED_DIGITS = frozenset("2367abef")
+"""Second digit of a MAC address that no manufacturer has assigned (IEEE 802, bit 0x02). User
+networks of QEMU, clouds and copied virtual machines have the same ones in many places."""
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _identifies(mac: str | None, *, is_one_machine: bool) -> bool:
     """The MAC address is that of one NIC, as far as its octets show."""
     if mac is None or mac.startswith(REPEATED_MAC_PREFIXES):
         return False
-    return is_one_machine or not int(mac[:2], 16) & LOCALLY_ADMINISTERED
+    return is_one_machine or mac[1:2] not in LOCALLY_ADMINISTERED_DIGITS
 
 
 def _links_by_address(hosts: Sequence[HostFacts]) -> dict[str, list[tuple[HostFacts, Link]]]:
