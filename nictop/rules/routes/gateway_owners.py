@@ -86,7 +86,7 @@ class MissingOwner:
             yield self.loss.evidence
         if self.others:
             listed = names_text([_addresses_text(one) for one in self.others], MAX_LISTED)
-            yield Evidence("others on its network", listed, "ip address")
+            yield Evidence("on its network", listed, "ip address")
 
     def fixes(self, gateway: Gateway) -> Iterator[Fix]:
         """The address on the link that had it, until the next reboot."""
@@ -186,7 +186,7 @@ def _loss_by_history(
             there = WatchedLink(other, link)
             if there.key in near or evidence_of_one_network(own, there, hosts) is not None:
                 gone = event_time_text(other.inventory, removed.time)
-                value = f"{gateway.address}, not read since {gone}"
+                value = f"{gateway.address} on {link.name}, not read since {gone}"
                 found.append(
                     Loss(other, link, Evidence(f"had by {other.name}", value, "read before"))
                 )
