@@ -21,7 +21,7 @@ from nictop.rules.bridges.attachments import is_working, nics_behind_ports, port
 from nictop.rules.far_ends import far_ends
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.profiles.outward import veth_of
 from nictop.rules.routes.facts import (
     ANSWERING,
@@ -31,7 +31,11 @@ from nictop.rules.routes.facts import (
     is_within,
     own_addresses,
 )
-from nictop.rules.routes.segments import WatchedLink, evidence_of_one_network
+from nictop.rules.routes.segments import (
+    WatchedLink,
+    evidence_of_one_network,
+    links_by_mac_address,
+)
 from nictop.rules.subjects import global_address_texts, names_text
 
 MAX_LISTED = 4
@@ -128,7 +132,8 @@ def missing_owner(
     if entry is not None and entry.nud_state in ANSWERING:
         return None
     others = others_on_network(host, gateway.link, hosts)
-    if _is_owned(host, gateway, hosts, others):
+    is_asked = has_answered(entry) or is_unanswered(entry)
+    if not (is_asked or others) or _is_owned(host, gateway, hosts, others):
         return None
     if has_answered(entry):
         loss = _loss_by_neighbour_table(host, gateway, entry, hosts)
@@ -145,26 +150,29 @@ def _is_owned(
 ) -> bool:
     """A watched host has the address; of a link-local one, on the network of the gateway, if all
     there are known: many networks have fe80::1."""
-    asked = list(hosts)
     if gateway.address.startswith("fe80:") and others:
-        asked = [host, *(other.host for other in others)]
-    return any(gateway.address in own_addresses(one) for one in asked)
+        near = [host, *(other.host for other in others)]
+        return any(gateway.address in own_addresses(one) for one in near)
+    return gateway.address in _addresses(tuple(hosts))
+
+
+@once_per_diagnosis
+def _addresses(hosts: tuple[HostFacts, ...]) -> frozenset[str]:
+    """Of all watched hosts."""
+    return frozenset().union(*map(own_addresses, hosts))
 
 
 def _loss_by_neighbour_table(
     host: HostFacts, gateway: Gateway, entry: Neighbour | None, hosts: Sequence[HostFacts]
 ) -> Loss | None:
     """The entry has the MAC address of another watched host, and of no second one."""
-    if entry is None:
+    if entry is None or entry.mac is None:
         return None
-    owners: dict[str, tuple[HostFacts, list[Link]]] = {}
-    for other in _others(host, hosts):
-        links = [link for link in other.links if link.address == entry.mac]
-        if links:
-            owners[other.name] = other, links
-    if len(owners) != 1:
+    found = links_by_mac_address(tuple(hosts)).get(entry.mac, ())
+    links = [link for _, link in found]
+    owner = found[0][0] if found else host
+    if not _is_another(host, owner):
         return None
-    ((owner, links),) = owners.values()
     had = [link for link in links if _removal(owner, link, gateway.address) is not None] or links
     link = had[0] if len(had) == 1 else None
     value = f"{entry.address} {entry.mac} {entry.nud_state}: MAC address of {owner.name}"
@@ -178,19 +186,29 @@ def _loss_by_history(
     """One link that is known to be on the network had the address when it was read before."""
     own, near = WatchedLink(host, gateway.link), {other.key for other in others}
     found = []
-    for other in _others(host, hosts):
-        for link in other.links:
-            removed = _removal(other, link, gateway.address)
-            if removed is None:
-                continue
-            there = WatchedLink(other, link)
-            if there.key in near or evidence_of_one_network(own, there, hosts) is not None:
-                gone = event_time_text(other.inventory, removed.time)
-                value = f"{gateway.address} on {link.name}, not read since {gone}"
-                found.append(
-                    Loss(other, link, Evidence(f"had by {other.name}", value, "read before"))
-                )
+    for other, link, removed in _removals(tuple(hosts)).get(gateway.address, ()):
+        there = WatchedLink(other, link)
+        if not _is_another(host, other):
+            continue
+        if there.key in near or evidence_of_one_network(own, there, hosts) is not None:
+            gone = event_time_text(other.inventory, removed.time)
+            value = f"{gateway.address} on {link.name}, not read since {gone}"
+            found.append(Loss(other, link, Evidence(f"had by {other.name}", value, "read before")))
     return found[0] if len(found) == 1 else None
+
+
+@once_per_diagnosis
+def _removals(
+    hosts: tuple[HostFacts, ...],
+) -> dict[str, list[tuple[HostFacts, Link, RemovedAddress]]]:
+    """Address → the links that had it when they were read before."""
+    found: dict[str, list[tuple[HostFacts, Link, RemovedAddress]]] = {}
+    for host in hosts:
+        for link in host.links:
+            history = host.history_of(link)
+            for removed in history.removed_addresses if history is not None else ():
+                found.setdefault(removed.address, []).append((host, link, removed))
+    return found
 
 
 def _removal(host: HostFacts, link: Link, address: str) -> RemovedAddress | None:
@@ -201,10 +219,9 @@ def _removal(host: HostFacts, link: Link, address: str) -> RemovedAddress | None
     return None
 
 
-def _others(host: HostFacts, hosts: Sequence[HostFacts]) -> Iterator[HostFacts]:
-    for other in hosts:
-        if other is not host and not is_same_namespace(host.snapshot, other.snapshot):
-            yield other
+def _is_another(host: HostFacts, other: HostFacts) -> bool:
+    """Not the same one, watched under a second name."""
+    return other is not host and not is_same_namespace(host.snapshot, other.snapshot)
 
 
 # ------------------------------------------------------------------------------------------ network

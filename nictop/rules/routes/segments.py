@@ -69,7 +69,7 @@ class SeenSegments:
     def __init__(self, hosts: Sequence[HostFacts]) -> None:
         self._between: dict[tuple[LinkKey, str], list[Sighting]] = {}
         self._connected: set[tuple[LinkKey, LinkKey]] = set()
-        addresses = _links_by_address(hosts)
+        addresses = links_by_mac_address(tuple(hosts))
         for host in hosts:
             for link, mac, address, port in (
                 *_neighbour_addresses(host),
@@ -163,7 +163,10 @@ def _identifies(mac: str | None, *, is_one_machine: bool) -> bool:
     return is_one_machine or mac[1:2] not in LOCALLY_ADMINISTERED_DIGITS
 
 
-def _links_by_address(hosts: Sequence[HostFacts]) -> dict[str, list[tuple[HostFacts, Link]]]:
+@once_per_diagnosis
+def links_by_mac_address(
+    hosts: tuple[HostFacts, ...],
+) -> dict[str, list[tuple[HostFacts, Link]]]:
     """MAC address → links that send with it; an address on two hosts is left out."""
     found: dict[str, list[tuple[HostFacts, Link]]] = {}
     for host in hosts:
