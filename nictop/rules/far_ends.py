@@ -16,10 +16,10 @@ from nictop.model.parts import boot_id
 from nictop.model.snapshot import is_same_namespace, is_unread_link
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
-from nictop.rules.finding import Finding, Fix
+from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, once_per_diagnosis
-from nictop.rules.subjects import is_up
+from nictop.rules.subjects import is_up, link_state_text
 
 
 class FarEnd(NamedTuple):
@@ -123,8 +123,8 @@ BRING_UP_OTHER_END = "Bring up the other end of the veth pair"
 
 
 def with_watched_ends(findings: Iterable[Finding], ends: Mapping[EndKey, FarEnd]) -> list[Finding]:
-    """With the name of the watched host at the other end, where a fix is applied there, and the
-    command that sets that end up, where it is down."""
+    """With the name of the watched host at the other end, where a fix is applied there; with the
+    state of that end, and the command that sets it up, where it is down."""
     found = []
     for finding in findings:
         far = None if finding.ifindex is None else ends.get((finding.host, finding.ifindex))
@@ -138,7 +138,16 @@ def _applied_at(finding: Finding, far: FarEnd) -> Finding:
     fixes = []
     for fix in finding.fixes:
         fixes.append(_fix_at(fix, far) if fix.where == "other end" else fix)
-    return replace(finding, fixes=tuple(fixes))
+    is_cause = any(fix.title == BRING_UP_OTHER_END for fix in finding.fixes) and not is_up(far.link)
+    if not is_cause:
+        return replace(finding, fixes=tuple(fixes))
+    evidence = [one for one in finding.evidence if one.what != "other end"]
+    return replace(finding, fixes=tuple(fixes), evidence=(*evidence, _state_of(far)))
+
+
+def _state_of(far: FarEnd) -> Evidence:
+    value = f"{far.link.name} of {far.host.name}, {link_state_text(far.link)}"
+    return Evidence("other end", value, "RTM_GETLINK")
 
 
 def _fix_at(fix: Fix, far: FarEnd) -> Fix:

@@ -124,8 +124,8 @@ class Finding:
 
 Cause = Literal["rights", "not_watched", "no_answer"]
 """Why a check was skipped. rights: the probe needs root for it. not_watched: a recording does not
-have it. no_answer: a source of the host failed, was late or made no sense, or the check itself
-failed."""
+have it, or no watched host shows it. no_answer: a source of the host failed, was late or made no
+sense, or the check itself failed."""
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,21 @@ PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Buses of links without a cable."""
 CLOUD_DRIVERS = ("ena", "gve", "mana")
 """Drivers of devices that only clouds offer."""
+VIRTUAL_ROUTER_PREFIX = "00:00:5e:"
+"""Of MAC addresses that several machines have on purpose (RFC 9568)."""
 MAC_ADDRESS = pattern(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")
 
 
 def is_up(link: Link) -> bool:
     """Administratively up."""
     return bool(link.flags & IFF_UP)
+
+
+def link_state_text(link: Link) -> str:
+    """``administratively down``, ``up, no carrier``, ``up, carrier``"""
+    if not is_up(link):
+        return "administratively down"
+    return "up, carrier" if link.carrier else "up, no carrier"
 
 
 def is_used(link: Link) -> bool:

@@ -196,6 +196,14 @@ for i in 1 2; do
 done
 """
 """Two hosts, joined by two cables, with a subnet on each."""
+GATEWAY_LOST = f"""
+{TWO_WIRES}
+mac=$({PEER} ip -o link show dev p1 | sed 's/.*ether \\([^ ]*\\).*/\\1/')
+ip route add 10.9.0.0/16 via 10.0.1.2
+ip neigh replace 10.0.1.2 lladdr $mac dev v1 nud stale
+{PEER} ip address del 10.0.1.2/24 dev p1; {PEER} ip address add 10.0.1.7/24 dev p1
+"""
+"""The neighbour table still has the MAC address of a gateway that has lost its address."""
 TWO_NICS = {"links": {"v1": nic(slot=1), "v2": nic(slot=2)}}
 TWO_FAR_NICS = {"links": {"p1": nic(slot=1), "p2": nic(slot=2)}}
 ASKED = "echo > /dev/udp/{}/9"
@@ -1074,6 +1082,19 @@ CASES = (
         filled="10.0.1.2",
     ),
     Case(
+        "gateway_is_on_no_watched_host",
+        "v1",
+        (Host("true", TWO_FAR_NICS), Host(GATEWAY_LOST, TWO_NICS)),
+        fix="Set the address on p1 again",
+    ),
+    Case(
+        "gateway_is_on_no_watched_host",
+        "v1",
+        (Host("true", TWO_FAR_NICS), Host(GATEWAY_LOST, TWO_NICS)),
+        named="another gateway",
+        filled="10.0.1.9",
+    ),
+    Case(
         "default_route_has_no_gateway",
         "v1",
         (
@@ -1254,6 +1275,8 @@ NOT_TYPED = {
     "untrusted_vf_receives_no_multicast": SRIOV,
     "vf_settings_of_a_stopped_guest_remain": SRIOV,
     "guest_tap_is_down": MACHINE,
+    "bridge_port_to_a_watched_host_is_down": "asked of two namespaces of one machine, which hosts "
+    "of these cases are not: tests/cli/commands/test_lab.py",
     "guest_tap_is_on_no_bridge": MACHINE,
     "guest_address_is_learned_on_another_port": DIAGNOSTIC,
     "netplan_was_changed_and_not_applied": "netplan is not there",

@@ -13,6 +13,7 @@ takes its carrier, and both may be over before the next inventory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
@@ -51,6 +52,15 @@ class Point:
     """How often somebody has set the link down, and so taken its carrier."""
 
 
+class RemovedAddress(NamedTuple):
+    """An IP address that an inventory had on a link, and a later one had not."""
+
+    address: str
+    prefix_length: int
+    time: float
+    """Of the first inventory without it, CLOCK_MONOTONIC."""
+
+
 @dataclass(frozen=True)
 class LinkHistory:
     """The last hour of one device, or of one netdev without a device."""
@@ -77,6 +87,10 @@ class LinkHistory:
     them, unless keep_addr_on_down is set (net/ipv6/addrconf.c addrconf_ifdown)."""
     was_down: bool = False
     """Administratively, since `ipv6_addresses` were read."""
+    addresses: tuple[Address, ...] = ()
+    """As an inventory last read them."""
+    removed_addresses: tuple[RemovedAddress, ...] = ()
+    """Those that are not on the link now; the last of them, oldest first."""
 
     @property
     def watched(self) -> float:
@@ -123,6 +137,7 @@ def with_inventory(
         history = _continued(before, link, inventory.time)
         if has_addresses and history is not before:
             history = _with_ipv6_addresses(history, before, link)
+            history = _with_addresses(history, link, inventory.time)
         recent[key] = history
     return _newest(recent)
 
@@ -193,6 +208,8 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         ipv6_addresses=before.ipv6_addresses,
         lost_ipv6_addresses=before.lost_ipv6_addresses,
         was_down=before.was_down or not link.flags & IFF_UP,
+        addresses=before.addresses,
+        removed_addresses=before.removed_addresses,
     )
 
 
@@ -213,6 +230,22 @@ def _with_ipv6_addresses(
         ipv6_addresses=tuple(present),
         lost_ipv6_addresses=tuple(dict.fromkeys(lost))[:MAX_LOST_ADDRESSES],
         was_down=False,
+    )
+
+
+def _with_addresses(history: LinkHistory, link: Link, time: float) -> LinkHistory:
+    """With those that the link has now, and those that it had before."""
+    if history.addresses == link.addresses and not history.removed_addresses:
+        return replace(history, addresses=link.addresses)
+    present = {one.address for one in link.addresses}
+    removed = {one.address: one for one in history.removed_addresses}
+    for one in history.addresses:
+        removed[one.address] = RemovedAddress(one.address, one.prefix_length, time)
+    gone = [one for address, one in removed.items() if address not in present]
+    return replace(
+        history,
+        addresses=link.addresses,
+        removed_addresses=tuple(gone[-MAX_LOST_ADDRESSES:]),
     )
 
 

@@ -23,9 +23,11 @@ from nictop.model.devices.pairs import pairs
 from nictop.model.devices.subnets import vlan_id
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import BridgeVlan, Link
+from nictop.rules.far_ends import EndKey, far_ends
 from nictop.rules.finding import WhereToType
 from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.profiles.outward import is_outward
+from nictop.rules.routes.segments import WatchedLink
 from nictop.rules.subjects import is_up
 
 TUNNEL_KINDS = ("vxlan", "geneve", "gretap", "ip6gretap", "batadv", "wireguard")
@@ -125,6 +127,17 @@ def vlan_protocol(link: Link) -> object:
 def attachments(hosts: Sequence[HostFacts]) -> tuple[Attachment, ...]:
     """Every watched NIC that is connected to a bridge of a watched host."""
     return _attachments(tuple(hosts))
+
+
+@once_per_diagnosis
+def nics_behind_ports(hosts: tuple[HostFacts, ...]) -> dict[EndKey, WatchedLink]:
+    """Tap or veth → the NIC of a watched host that is connected to it."""
+    found = {}
+    for at in attachments(hosts):
+        found[at.owner.name, at.tap.ifindex] = WatchedLink(at.guest, at.nic)
+    for key, far in far_ends(hosts).items():
+        found[key] = WatchedLink(*far)
+    return found
 
 
 @once_per_diagnosis

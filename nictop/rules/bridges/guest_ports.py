@@ -9,21 +9,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from nictop.model.devices.bridges import find_vlan, outer_port
+from nictop.model.devices.bridges import bridge_of, find_vlan, outer_port
+from nictop.model.devices.links import has_global_address
 from nictop.model.devices.pairs import pairs
 from nictop.model.guests.owners import STANDING_CONDITIONS, guest_text
 from nictop.probe.records import ForwardingEntry, GuestNic, HostedGuest, Link
-from nictop.rules.bridges.attachments import Attachment, is_working
+from nictop.rules.bridges.attachments import Attachment, is_working, nics_behind_ports
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import Command, command, with_undo
 from nictop.rules.fixes.persistence import SAFE_NAME
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
-from nictop.rules.subjects import MAC_ADDRESS, is_up, link_finding, mac_or_placeholder
-
-VIRTUAL_ROUTER_PREFIX = "00:00:5e:"
-"""RFC 9568: several machines have the address of a virtual router on purpose."""
+from nictop.rules.routes.segments import WatchedLink
+from nictop.rules.subjects import (
+    MAC_ADDRESS,
+    VIRTUAL_ROUTER_PREFIX,
+    is_up,
+    link_finding,
+    link_state_text,
+    mac_or_placeholder,
+)
 
 
 class GuestLink(NamedTuple):
@@ -200,6 +206,83 @@ def guest_tap_is_down(host: HostFacts) -> Outcomes:
             why="Nothing passes in either direction, and the NIC in the guest does not show it.",
             fixes=(Fix("here", "Bring it up", (up,), False, (down,)),),
         )
+
+
+@pair_rule("warning", yields_to=("guest_tap_is_down",), uses=("addresses", "forwarding", "threads"))
+def bridge_port_to_a_watched_host_is_down(hosts: Sequence[HostFacts]) -> Outcomes:
+    """A port of a bridge passes nothing, and a watched host is behind it: the port is set down, or
+    the NIC of that host is.
+
+    nictop joins the port with the NIC: the ends of a veth, or a tap and the NIC of a virtual
+    machine. Warning: the port is administratively down, and the NIC is up. The NIC of a virtual
+    machine keeps its carrier then, a veth loses it. Info: the port is a veth without a carrier,
+    because the NIC is administratively down, and has an address; what the other host says of its
+    NIC is the cause.
+
+    Not reported: ports and NICs that are both down, NICs without an address that are down, ports
+    of bridges that are down, and ports of which no watched host is known to be at the other end.
+
+    Sources: kernel drivers/net/veth.c (veth_open, veth_close: both ends have a carrier while both
+    are up), drivers/net/tun.c (tun_get_user).
+    """
+    if len(hosts) < 2:
+        return
+    known = nics_behind_ports(tuple(hosts))
+    for host in hosts:
+        for port in host.links:
+            bridge = bridge_of(port, host.snapshot.links)
+            behind = known.get((host.name, port.ifindex))
+            if bridge is None or not is_up(bridge) or behind is None or behind.host is host:
+                continue
+            if not is_up(port) and is_up(behind.link):
+                yield _port_down_finding(host, port, bridge, behind)
+            elif is_up(port) and port.kind == "veth" and _is_set_down(behind):
+                yield _nic_down_finding(host, port, bridge, behind)
+
+
+def _is_set_down(nic: WatchedLink) -> bool:
+    """It has an address, or a link above it, and is administratively down."""
+    if is_up(nic.link):
+        return False
+    above = [link for link in nic.host.links if nic.host.lower_link(link) is nic.link]
+    return any(map(has_global_address, (nic.link, *above)))
+
+
+def _port_down_finding(host: HostFacts, port: Link, bridge: Link, behind: WatchedLink) -> Finding:
+    up, down = with_undo(("ip", "link", "set", "dev", port.name), "up", "down")
+    shown = "does not show it" if port.kind != "veth" else "has no carrier because of it"
+    far = f"{behind.link.name} of {behind.host.name}"
+    return link_finding(
+        "warning",
+        host,
+        port,
+        f"administratively down, and {behind.named} is behind it",
+        evidence=(
+            Evidence("state", "administratively down", f"ip link show dev {port.name}"),
+            Evidence("bridge", bridge.name, "RTM_GETLINK"),
+            Evidence(behind.named, link_state_text(behind.link), "RTM_GETLINK"),
+        ),
+        why=f"Nothing passes in either direction; {far} {shown}.",
+        fixes=(Fix("here", "Bring it up", (up,), False, (down,)),),
+    )
+
+
+def _nic_down_finding(host: HostFacts, port: Link, bridge: Link, behind: WatchedLink) -> Finding:
+    up, down = with_undo(("ip", "link", "set", "dev", behind.link.name), "up", "down")
+    fix = Fix("peer", f"Bring {behind.link.name} up", (up,), False, (down,), peer=behind.host.name)
+    return link_finding(
+        "info",
+        host,
+        port,
+        f"no carrier: {behind.named}, which is behind it, is administratively down",
+        evidence=(
+            Evidence("state", link_state_text(port), f"ip link show dev {port.name}"),
+            Evidence("bridge", bridge.name, "RTM_GETLINK"),
+            Evidence(behind.named, link_state_text(behind.link), "RTM_GETLINK"),
+        ),
+        why="The ends of a veth pair have a carrier while both are up.",
+        fixes=(fix,),
+    )
 
 
 @host_rule(

@@ -10,7 +10,7 @@ from nictop.model.text.ip_addresses import parse_ip_address, parse_network
 from nictop.model.text.words import address_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
-from nictop.rules.finding import Evidence, Finding, Fix, Severity, as_alternative
+from nictop.rules.finding import Evidence, Finding, Fix, Severity, Skipped, as_alternative
 from nictop.rules.fixes.commands import Command, command, shell_quote
 from nictop.rules.fixes.profiles import (
     ADDRESS_PLACEHOLDER,
@@ -23,11 +23,15 @@ from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import (
     NetworkPlace,
+    are_joined,
     carries_session,
+    is_join_unknown,
     is_outward,
     may_be_one_network,
+    network_evidence,
     outward_addresses,
     veth_of,
+    why_join_is_unknown,
 )
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_of
@@ -56,7 +60,10 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
 
     nictop compares the global addresses of links with a device that are up and have a carrier, and
     of bridges, bonds and VLANs above such devices; those of veths if their other ends are watched
-    or on one bridge of a watched host. Not compared: bridges used only by containers or virtual
+    or on one bridge of a watched host, or if neighbour tables show one network: one has the MAC
+    address of the other, or both have the same neighbour with the same MAC address. Where that is
+    not known of two veths of one machine, the check is among those that are skipped, with the
+    address. Not compared: bridges used only by containers or virtual
     machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address detection
     of the kernel or NetworkManager rejected the address on this host, and the other host has it.
     Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a virtual
@@ -88,7 +95,30 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     for places in seen.values():
         if len({place.host.name for place in places}) > 1:
             yield from _on_both(places, hosts)
+            yield from _not_known_to_be_joined(places, hosts)
     yield from _once_they_are_up(hosts)
+
+
+def _not_known_to_be_joined(
+    places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> Iterator[Skipped]:
+    """Of places with one address: each is named once."""
+    left = list(places)
+    while left:
+        place = left.pop(0)
+        others = [
+            other
+            for other in left
+            if not may_be_one_network(place, other, hosts) and is_join_unknown(place, other, hosts)
+        ]
+        if not others:
+            continue
+        left = [other for other in left if other not in others]
+        reason = (
+            f"{place.address.address} is also on {_listed(others)}: "
+            f"{why_join_is_unknown(place, others[0], hosts)}"
+        )
+        yield Skipped("", place.host.name, place.link.name, reason, "not_watched")
 
 
 def _missing_addresses(host: HostFacts) -> Iterator[NetworkPlace]:
@@ -173,6 +203,7 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         "In one network, connections to it reach either host, and these two hosts cannot reach "
         "each other by it. In two separate networks with the same subnet this is not a problem."
     )
+    network = network_evidence(place, others[0], hosts)
     cut = _first_cut_off(place, others, hosts)
     if cut is not None:
         severity = "critical"
@@ -181,6 +212,14 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
             f"{cut.host.name} by global addresses: both are in one network, each takes packets of "
             "this address for its own, and there is no other pair of global addresses of one "
             "subnet between them. Connections of others to it reach either host."
+        )
+    elif network is not None or are_joined(place, others[0], hosts):
+        shown = (
+            "Both are in one network" if network is None else "Neighbour tables show one network"
+        )
+        why = (
+            f"{shown}: connections to it reach either host, and these two hosts cannot reach each "
+            "other by it."
         )
     fixes = _fixes(place, others[0], hosts)
     if all(map(_is_virtual, (place, *others))):
@@ -196,7 +235,7 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         place.host,
         place.link,
         f"{place.address.address} is also on {_listed(others)}",
-        evidence=_evidence(place, others),
+        evidence=(*_evidence(place, others), *([] if network is None else [network])),
         why=why,
         fixes=fixes,
         item=place.address.address,
@@ -209,8 +248,7 @@ def _first_cut_off(
     """The other host with which nothing works in that family, if one is: it is known to be in the
     same network, as their veths are joined, and no address pair is left."""
     for other in others:
-        is_one_network = place.veth is not None and other.veth is not None
-        if is_one_network and not _have_another_pair(place, other, hosts):
+        if are_joined(place, other, hosts) and not _have_another_pair(place, other, hosts):
             return other
     return None
 
@@ -324,7 +362,7 @@ def _is_static(place: NetworkPlace) -> bool:
 
 def _fixes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> tuple[Fix, ...]:
     fixes = _changes(place, other, hosts)
-    if place.veth is None or other.veth is None:  # else they are known to be in one network
+    if not are_joined(place, other, hosts) and network_evidence(place, other, hosts) is None:
         fixes += _arp_check(place)
     return tuple(fixes)
 

@@ -15,12 +15,10 @@ from nictop.rules.bridges.commands import edit_domain, is_libvirt
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import MAC_ADDRESS, host_finding, link_finding
+from nictop.rules.subjects import MAC_ADDRESS, VIRTUAL_ROUTER_PREFIX, host_finding, link_finding
 
 BACKENDS = ("tap", "macvtap", "vfio", "vhost-user", "vhost-vdpa", "veth", "macvlan")
 """Of a NIC with an address of its own: an ipvlan has that of its lower link."""
-VIRTUAL_ROUTER_PREFIX = "00:00:5e:"
-"""RFC 9568: several machines have the address of a virtual router on purpose."""
 LIBVIRT_FILES = "/etc/libvirt/"
 """Of stopped guests."""
 MAX_NAMED = 4

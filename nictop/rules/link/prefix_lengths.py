@@ -8,11 +8,18 @@ from functools import lru_cache
 
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.text.ip_addresses import Network, parse_network
-from nictop.rules.finding import Evidence, Fix, on_peer
+from nictop.rules.finding import Evidence, Fix, Skipped, on_peer
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
 from nictop.rules.host import HostFacts
-from nictop.rules.profiles.outward import NetworkPlace, may_be_one_network, outward_addresses
+from nictop.rules.profiles.outward import (
+    NetworkPlace,
+    is_join_unknown,
+    may_be_one_network,
+    network_evidence,
+    outward_addresses,
+    why_join_is_unknown,
+)
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import UNREAD_OF_ADDRESS, address_options, link_finding
 
@@ -37,11 +44,12 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
     requests and replies take different paths, and the broadcast addresses differ.
 
     nictop compares addresses of links with a device that are up and have a carrier, and of veths
-    whose other ends are watched or on one bridge of a watched host. Two of them are
-    considered to be in one network if each is in the subnet of the other, or if one is and both
-    links have the same default gateway. Not reported: other overlapping ranges, such as a /8 of one
-    site and a /24 of another, VLANs with different IDs, clouds, user networks of QEMU, and bridges
-    without a device.
+    whose other ends are watched or on one bridge of a watched host, or which neighbour tables show
+    to be in one network (see ip_address_is_on_two_hosts); where that is not known of two veths of
+    one machine, the check is among those that are skipped. Two of them are considered to be in one
+    network if each is in the subnet of the other, or if one is and both links have the same default
+    gateway. Not reported: other overlapping ranges, such as a /8 of one site and a /24 of another,
+    VLANs with different IDs, clouds, user networks of QEMU, and bridges without a device.
 
     Sources: RFC 950; RFC 1122 section 3.3.1.1; ip-address(8).
     """
@@ -53,12 +61,18 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
         if network is not None:
             by_length.setdefault(network.prefixlen, []).append(place)
     done: set[tuple[str, int, str]] = set()
+    unknown: set[tuple[str, int, str]] = set()
     for wide, narrow in _overlapping(by_length):
-        if not _is_one_network(wide, narrow, hosts):
+        if not _are_for_one_network(wide, narrow):
             continue
         place, other = _minority(wide, narrow, by_length)
         key = (place.host.name, place.link.ifindex, place.address.address)
         if key in done:
+            continue
+        if not may_be_one_network(wide, narrow, hosts):
+            if key not in unknown and is_join_unknown(wide, narrow, hosts):
+                unknown.add(key)
+                yield _not_known(place, other, hosts)
             continue
         done.add(key)
         length, right = place.address.prefix_length, other.address.prefix_length
@@ -79,6 +93,7 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
                     "ip address",
                 ),
                 *_gateways(place, other),
+                *_one_network(place, other, hosts),
             ),
             why="The hosts have different subnets: some addresses are on-link for one host, and "
             "reached via a gateway "
@@ -110,10 +125,25 @@ def _overlapping(
                     yield other, place
 
 
-def _is_one_network(wide: NetworkPlace, narrow: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:
+def _not_known(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> Skipped:
+    reason = (
+        f"{place.written}, but {other.written} on {other.named}: "
+        f"{why_join_is_unknown(place, other, hosts)}"
+    )
+    return Skipped("", place.host.name, place.link.name, reason, "not_watched")
+
+
+def _one_network(
+    place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]
+) -> Iterator[Evidence]:
+    shown = network_evidence(place, other, hosts)
+    if shown is not None:
+        yield shown
+
+
+def _are_for_one_network(wide: NetworkPlace, narrow: NetworkPlace) -> bool:
+    """As far as their addresses, VLANs and gateways say."""
     if wide.address.address == narrow.address.address:
-        return False
-    if not may_be_one_network(wide, narrow, hosts):
         return False
     if vlan_id(wide.link) != vlan_id(narrow.link):
         return False

@@ -3,8 +3,9 @@ network.
 
 Pure. Included: links with a device, and bridges, bonds, VLANs and the like above one; veths, and
 VLANs above one, only if a watched link is at its other end, or on the same bridge of a watched
-host. Not included: bridges used only by containers or virtual machines (docker0, virbr0, lxdbr0),
-which are internal to their host, so that equal addresses are no conflict.
+host, or if neighbour tables show one network. Not included: bridges used only by containers or
+virtual machines (docker0, virbr0, lxdbr0), which are internal to their host, so that equal
+addresses are no conflict.
 """
 
 from __future__ import annotations
@@ -14,13 +15,15 @@ from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid
 from nictop.model.devices.links import global_addresses, link_at
-from nictop.model.devices.subnets import LinkAddress, separation
+from nictop.model.devices.subnets import LinkAddress, Separation, separation
 from nictop.model.snapshot import is_same_machine, is_same_namespace
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
-from nictop.rules.far_ends import EndKey, are_two_ends, far_ends
+from nictop.rules.far_ends import EndKey, are_two_ends, far_ends, place_of_other_end
+from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts, once_per_diagnosis
+from nictop.rules.routes.segments import WatchedLink, evidence_of_one_network
 
 KINDS_ABOVE_SEVERAL_LINKS = ("bridge", "bond", "team")
 KINDS_ABOVE_ONE_LINK = ("vlan", "macvlan", "ipvlan")
@@ -112,11 +115,60 @@ def may_be_one_network(
     """The two links can be in one network, as far as the hosts show. `hosts`: all watched ones."""
     if is_same_link(one, other) or one.host.name == other.host.name:
         return False
-    are_veths = one.veth is not None, other.veth is not None
-    if any(are_veths) and not (all(are_veths) and _are_joined(one, other, hosts)):
+    if one.veth is not None or other.veth is not None:
+        is_shown = are_joined(one, other, hosts) or network_evidence(one, other, hosts) is not None
+        if not is_shown:
+            return False
+    return _separation(one, other) is None
+
+
+def is_join_unknown(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:
+    """Two veths of one machine, of which one leads to no watched host, as far as is known: what is
+    there may join them or not. For two that `may_be_one_network` does not show to be joined."""
+    if one.veth is None or other.veth is None or one.host.name == other.host.name:
         return False
+    if not is_same_machine(one.host.snapshot, other.host.snapshot) or is_same_link(one, other):
+        return False
+    if _separation(one, other) is not None:
+        return False
+    return bool(_without_watched_end((one, other), hosts))
+
+
+def why_join_is_unknown(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> str:
+    """The end of a sentence about two places of which `is_join_unknown` is true."""
+    texts = []
+    for host, veth in _without_watched_end((one, other), hosts):
+        where = place_of_other_end(host, veth)
+        texts.append(f"{host.name} {veth.name}" + (f" ({where})" if where else ""))
+    return (
+        "not known whether both are in one network, because no watched host is known to be at the "
+        f"other end of {' and '.join(texts)}"
+    )
+
+
+def _without_watched_end(
+    places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> list[tuple[HostFacts, Link]]:
+    """The veths of places whose other end is that of no watched host, as far as is known."""
+    ends = far_ends(tuple(hosts))
+    found = []
+    for place in places:
+        if place.veth is not None and (place.host.name, place.veth.ifindex) not in ends:
+            found.append((place.host, place.veth))
+    return found
+
+
+def network_evidence(
+    one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]
+) -> Evidence | None:
+    """What neighbour tables show of one network; None: nothing."""
+    mine, theirs = WatchedLink(one.host, one.link), WatchedLink(other.host, other.link)
+    return evidence_of_one_network(mine, theirs, hosts)
+
+
+def _separation(one: NetworkPlace, other: NetworkPlace) -> Separation | None:
     places = (LinkAddress(place.host.snapshot, place.link, place.address) for place in (one, other))
-    return separation(*places) is None
+    return separation(*places)
 
 
 def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
@@ -130,10 +182,10 @@ def is_same_link(one: NetworkPlace, other: NetworkPlace) -> bool:
     )
 
 
-def _are_joined(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:
-    """Their veths are the ends of one pair, or reach the same bridge."""
+def are_joined(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:
+    """Their veths are the ends of one pair, or reach the same bridge, which may be one of them."""
     if one.veth is None or other.veth is None:
-        return False
+        return _is_on_the_bridge(one, other, hosts) or _is_on_the_bridge(other, one, hosts)
     if not is_same_machine(one.host.snapshot, other.host.snapshot):
         return False
     if are_two_ends(one.veth, other.veth):
@@ -141,6 +193,16 @@ def _are_joined(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFact
     networks = bridged_veths(tuple(hosts))
     mine = networks.get((one.host.name, one.veth.ifindex))
     return mine is not None and mine == networks.get((other.host.name, other.veth.ifindex))
+
+
+def _is_on_the_bridge(
+    place: NetworkPlace, bridge: NetworkPlace, hosts: Sequence[HostFacts]
+) -> bool:
+    """The veth of a place reaches a bridge that does not filter VLANs and has the other address."""
+    if place.veth is None:
+        return False
+    network = bridged_veths(tuple(hosts)).get((place.host.name, place.veth.ifindex))
+    return network == BridgedNetwork(bridge.host.name, bridge.link.ifindex, None)
 
 
 class BridgedNetwork(NamedTuple):

@@ -8,7 +8,7 @@ later).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from nictop.model.devices.route_lookup import span_of
 from nictop.probe.records import Link, Neighbour, TableRoute
@@ -16,7 +16,7 @@ from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import ifupdown_stanza
 from nictop.rules.host import HostFacts
-from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.routes.facts import (
     Gateway,
     answering,
@@ -40,6 +40,7 @@ from nictop.rules.routes.facts import (
     unanswered,
 )
 from nictop.rules.routes.fixes import ip_settings, other_gateway_fixes, own_profile
+from nictop.rules.routes.gateway_owners import MissingOwner, missing_owner
 from nictop.rules.subjects import ARPING_NOTE, global_address_texts, link_finding, names_text
 
 LINK_FAULTS = (
@@ -64,8 +65,13 @@ LINK_FAULTS = (
 MAX_LISTED = 4
 
 
-@host_rule("critical", yields_to=LINK_FAULTS, needs=("routing.neighbours", "routing.routes"))
-def gateway_does_not_answer(host: HostFacts) -> Outcomes:
+@pair_rule(
+    "critical",
+    yields_to=LINK_FAULTS,
+    needs=("routing.neighbours", "routing.routes"),
+    uses=("addresses",),
+)
+def gateway_does_not_answer(hosts: Sequence[HostFacts]) -> Outcomes:
     """The gateway of a route does not answer: what is sent by this route goes nowhere.
 
     nictop reads the neighbour table: the host asked for the MAC address of the gateway (ARP, or
@@ -77,7 +83,9 @@ def gateway_does_not_answer(host: HostFacts) -> Outcomes:
     answers, which the kernel uses then. Info: of two routers that IPv6 advertisements announced the
     other one answers, and the kernel prefers it. If other hosts on the link answer,
     the address of the gateway is wrong or the router is off; if none does, look for the VLAN, the
-    port group or the cable, too.
+    port group or the cable, too. A watched host that had the address is named: it had it when
+    nictop read it before. Where all hosts that are known to be on the link are watched and none has
+    the address, that is said, too.
 
     Not reported: gateways that were never asked for, stale entries, which prove nothing, routes of
     routing daemons, other failed entries, and links without a carrier.
@@ -85,16 +93,16 @@ def gateway_does_not_answer(host: HostFacts) -> Outcomes:
     Sources: kernel net/core/neighbour.c, net/ipv4/fib_semantics.c (fib_select_default),
     net/ipv6/route.c (rt6_score_route); ip-neighbour(8) nud.
     """
-    failed = unanswered(host)
-    if not failed:
-        return
-    for gateway in gateways(host):
-        entry = failed.get((gateway.link.ifindex, gateway.address))
-        if entry is None:
-            continue
-        severity = _severity(host, gateway, entry)
-        if severity is not None:
-            yield _unanswered(host, gateway, entry, severity)
+    for host in hosts:
+        failed = unanswered(host)
+        for gateway in gateways(host) if failed else ():
+            entry = failed.get((gateway.link.ifindex, gateway.address))
+            if entry is None:
+                continue
+            severity = _severity(host, gateway, entry)
+            if severity is not None:
+                missing = missing_owner(host, gateway, entry, hosts)
+                yield _unanswered(host, gateway, entry, severity, missing)
 
 
 def _severity(host: HostFacts, gateway: Gateway, entry: Neighbour) -> Severity | None:
@@ -156,11 +164,14 @@ def _has_equal_route(gateway: Gateway, other: Gateway) -> bool:
     return not own.isdisjoint(theirs)
 
 
-def _unanswered(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: Severity) -> Finding:
+def _unanswered(
+    host: HostFacts,
+    gateway: Gateway,
+    entry: Neighbour,
+    severity: Severity,
+    missing: MissingOwner | None,
+) -> Finding:
     link = gateway.link
-    name = f"gateway {gateway.address}"
-    if not gateway.is_default:
-        name += f" of {gateway.routes[0].destination}"
     is_outside = _is_outside(gateway)
     others = answering(host, link, gateway.family)
     evidence = [
@@ -170,15 +181,31 @@ def _unanswered(host: HostFacts, gateway: Gateway, entry: Neighbour, severity: S
     ]
     if is_outside:
         evidence.append(_subnet_evidence(link))
+    title_end = _title_end(host, gateway, entry, is_outside=is_outside)
+    causes = _causes(host, gateway, others)
+    fixes: tuple[Fix, ...] = (*_fixes(host, gateway), _ask_again(gateway))
+    if missing is not None:
+        evidence += missing.evidence
+        title_end = f"does not answer: {missing.title_end}"
+        causes = missing.why
+        fixes = (*missing.fixes(gateway), *fixes)
     return link_finding(
         severity,
         host,
         link,
-        f"{name} {_title_end(host, gateway, entry, is_outside=is_outside)}",
+        f"{_named(gateway)} {title_end}",
         evidence=tuple(evidence),
-        why=f"{_lost(host, gateway, entry)} {_causes(host, gateway, others)}",
-        fixes=(*_fixes(host, gateway), _ask_again(gateway)),
+        why=f"{_lost(host, gateway, entry)} {causes}",
+        fixes=fixes,
+        item=gateway.address,
     )
+
+
+def _named(gateway: Gateway) -> str:
+    """``gateway 192.0.2.1``, ``gateway 192.0.2.1 of 198.51.100.0/24``"""
+    if gateway.is_default:
+        return f"gateway {gateway.address}"
+    return f"gateway {gateway.address} of {gateway.routes[0].destination}"
 
 
 def _title_end(host: HostFacts, gateway: Gateway, entry: Neighbour, *, is_outside: bool) -> str:
@@ -260,6 +287,62 @@ def _ask_again(gateway: Gateway) -> Fix:
     return Fix("here", "Or ask it again, when the router is on", (ask,), note=note)
 
 
+# --------------------------------------------------------------------------------------- not there
+
+
+@pair_rule(
+    "warning",
+    yields_to=LINK_FAULTS,
+    needs=("addresses", "routing.neighbours", "routing.routes"),
+)
+def gateway_is_on_no_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
+    """No watched host has the address of a gateway, and nobody else is known to be there who could
+    have it.
+
+    If nobody answers for it, what is sent by this route is lost. nictop reports it in two cases:
+    all hosts on the network of the NIC are watched, at the other end of its veth, or on the ports
+    of a watched bridge without an uplink; or the neighbour table still has the MAC address of a
+    watched host, which does not have the address now. A watched host that had it is named.
+
+    Not reported: gateways that answer, or that did not when they were asked
+    (gateway_does_not_answer), static entries, routes of routing daemons, and networks with tc
+    filters or XDP programs, which may answer. An address without an entry, where there may be a
+    host that is not watched, is not reported either: that host may have it.
+
+    Sources: kernel net/ipv4/arp.c arp_process; net/core/neighbour.c neigh_fill_info.
+    """
+    if len(hosts) < 2:
+        return
+    for host in hosts:
+        for gateway in gateways(host):
+            entry = neighbour(host, gateway.link, gateway.address)
+            if is_unanswered(entry):
+                continue
+            missing = missing_owner(host, gateway, entry, hosts)
+            if missing is not None:
+                yield _absent(host, gateway, entry, missing)
+
+
+def _absent(
+    host: HostFacts, gateway: Gateway, entry: Neighbour | None, missing: MissingOwner
+) -> Finding:
+    evidence = [gateway.evidence]
+    if missing.loss is None or entry is None:
+        known = "no entry" if entry is None else last_update_text(host, entry)
+        evidence.append(Evidence("neighbour", known, f"ip neigh show dev {gateway.link.name}"))
+    lost = "what is sent by this route is lost"
+    return link_finding(
+        "warning",
+        host,
+        gateway.link,
+        f"{_named(gateway)}: {missing.title_end}",
+        evidence=(*evidence, *missing.evidence),
+        why=f"{missing.why} If nobody answers for it, {lost}.",
+        fixes=(*missing.fixes(gateway), *_fixes(host, gateway), _ask_again(gateway)),
+        item=gateway.address,
+    )
+
+
 # ------------------------------------------------------------------------------ outside the subnets
 
 
@@ -318,6 +401,7 @@ def gateway_is_outside_its_subnets(host: HostFacts) -> Outcomes:
             ),
             why=why,
             fixes=_fixes(host, gateway),
+            item=gateway.address,
         )
 
 
@@ -456,6 +540,7 @@ def _silent_server(host: HostFacts, link: Link, entry: Neighbour, others: list[s
         ),
         why=why,
         fixes=(OTHER_SERVER_FIX,),
+        item=entry.address,
     )
 
 

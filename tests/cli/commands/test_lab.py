@@ -165,9 +165,71 @@ def rules_found(printed: str) -> set[str]:
 def test_a_fault_is_found(
     home: dict[str, str], join: str, more: tuple[str, ...], fault: str
 ) -> None:
-    """On a bridge, too, if it is watched: only it tells that both hosts are on it."""
+    """On a bridge, too, if it is watched: until the hosts have exchanged packets only it tells that
+    both are on it."""
     options = ("--join", join, "--fault", fault)
-    assert rules_found(lab(home, *options, line=check(*more))) == {FAULT_RULES[fault]}
+    expected = {FAULT_RULES[fault]}
+    if (join, fault) == ("bridge", "down"):
+        expected.add("bridge_port_to_a_watched_host_is_down")
+    assert rules_found(lab(home, *options, line=check(*more))) == expected
+
+
+def test_the_gateway_of_a_chain_that_has_lost_its_address_is_found(home: dict[str, str]) -> None:
+    """By the host with the route, although nobody has asked for it yet."""
+    printed = lab(home, "--hosts", "3", "--fault", "no-address", line=check("c"))
+    found = [
+        (one["host"], one["subject"], one["title"])
+        for one in json.loads(printed)["findings"]
+        if one["rule"] == "gateway_is_on_no_watched_host"
+    ]
+    (first, *_) = found
+    assert first == (
+        "local/netns:a",
+        "lab0",
+        "gateway 198.18.0.2 of 198.18.1.0/24: no watched host has this address",
+    )
+    assert {host for host, _, _ in found} == {"local/netns:a"}
+
+
+@pytest.mark.parametrize(
+    ("place", "nic", "title"),
+    [
+        ("switch", "b", "administratively down, and local/netns:b lab0 is behind it"),
+        (
+            "b",
+            "lab0",
+            "no carrier: local/netns:b lab0, which is behind it, is administratively down",
+        ),
+    ],
+)
+def test_a_port_of_the_switch_says_why_it_passes_nothing(
+    home: dict[str, str], place: str, nic: str, title: str
+) -> None:
+    down, up = (f"ip netns exec {place} ip link set dev {nic} {word}" for word in ("down", "up"))
+    both = f"{down}; {check('switch')}; {up}; {check('switch')}"
+    before, after = documents(lab(home, "--join", "bridge", line=both))
+    found = {one["rule"]: one for one in before["findings"]}
+    port = found["bridge_port_to_a_watched_host_is_down"]
+    assert (port["host"], port["subject"], port["title"]) == ("local/netns:switch", "b", title)
+    assert "bridge_port_to_a_watched_host_is_down" not in {one["rule"] for one in after["findings"]}
+
+
+def documents(printed: str) -> list[dict[str, Any]]:
+    """JSON documents that follow each other."""
+    decoder, found = json.JSONDecoder(), []
+    while printed.strip():
+        document, end = decoder.raw_decode(printed.lstrip())
+        found.append(document)
+        printed = printed.lstrip()[end:]
+    return found
+
+
+def test_an_unwatched_bridge_is_said_to_leave_duplicates_unchecked(home: dict[str, str]) -> None:
+    options = ("--join", "bridge", "--fault", "duplicate-address")
+    document = json.loads(lab(home, *options, line=check()))
+    (skipped, *_) = document["skipped"]
+    assert (skipped["rule"], skipped["subject"]) == ("ip_address_is_on_two_hosts", "lab0")
+    assert "is also on local/netns:b lab0: not known whether both are in one" in skipped["reason"]
 
 
 @pytest.mark.parametrize("order", [1, -1])

@@ -19,6 +19,7 @@ from nictop.model.devices.link_history import (
     MAX_TEXTS,
     MIN_STEP_SECONDS,
     LinkHistory,
+    RemovedAddress,
     history_key,
     history_texts,
     increase,
@@ -27,9 +28,20 @@ from nictop.model.devices.link_history import (
     with_inventory,
 )
 from nictop.model.snapshot import Snapshot, advance
-from nictop.probe.records import DriverInfo, Ethtool, Inventory, Line, Link, LinkChange
+from nictop.probe.records import (
+    Address,
+    DriverInfo,
+    Ethtool,
+    Inventory,
+    Line,
+    Link,
+    LinkChange,
+    Unreadable,
+)
 from tests.model.hosts import HELLO, PLATFORM
 
+OLD = Address("ipv4", "192.0.2.1", 24, "global", ("permanent",))
+KEPT = Address("ipv4", "192.0.2.2", 24, "global", ("permanent",))
 DEVICE = "0000:02:00.0"
 MAX_POINTS = int(HISTORY_SECONDS / MIN_STEP_SECONDS) + 2
 
@@ -475,3 +487,26 @@ def test_histories_are_bounded() -> None:
         histories = with_inventory(histories, inventory(float(number), *links))
     assert len(histories) == MAX_HISTORIES
     assert all(history_key(one) in histories for one in links)
+
+
+def test_an_address_that_is_removed_is_remembered_until_it_is_back() -> None:
+    """As the address of a gateway: what had it is named."""
+    first = dataclasses.replace(link(), addresses=(OLD, KEPT))
+    without = dataclasses.replace(first, addresses=(KEPT,))
+    histories = with_inventory({}, inventory(0.0, first))
+    histories = with_inventory(histories, inventory(10.0, without))
+    (history,) = histories.values()
+    assert history.removed_addresses == (RemovedAddress("192.0.2.1", 24, 10.0),)
+    histories = with_inventory(histories, inventory(20.0, without))
+    (history,) = histories.values()
+    assert [one.time for one in history.removed_addresses] == [10.0]
+    (history,) = with_inventory(histories, inventory(30.0, first)).values()
+    assert history.removed_addresses == ()
+
+
+def test_addresses_that_could_not_be_read_are_not_removed() -> None:
+    first = dataclasses.replace(link(), addresses=(OLD,))
+    unread = inventory(10.0, dataclasses.replace(first, addresses=()))
+    unread = dataclasses.replace(unread, unreadable={"addresses": Unreadable("failed", "")})
+    (history,) = with_inventory(with_inventory({}, inventory(0.0, first)), unread).values()
+    assert history.removed_addresses == ()
