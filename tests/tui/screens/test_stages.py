@@ -41,7 +41,7 @@ KNOWN_FROM: Mapping[str, str] = {
     r"all idle|no rate|^All$|^all$|── All|no network threads|no dedicated interrupts": "links",
     r"no peer found on other hosts|no test path|No test path": "machine",
     r"without a(?! login)( device)?|interfaces without": "machine",
-    r"not a q|Not available": "links",
+    r"not a q|Not available|^Not listed: ": "links",
     r"nothing is applied|changes nothing that is shown|^No finding is chosen": "no link",
     r"^Off$|not supported by|peers . not asked": "machine",
     r"adaptive-rx|autonegotiation off|not reported by (driver|this)|XPS|RPS|^off \d$|no "
