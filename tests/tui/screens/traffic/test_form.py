@@ -1018,7 +1018,7 @@ async def test_the_form_says_what_start_does_with_what_it_says(
         form = form_screen.query_one(RunForm)
         form.set_word("streams", "129")
         await screen.settle()
-        assert start() == "nothing before this is corrected: streams"
+        assert start() == "does nothing before this is corrected: streams"
         form.set_word("streams", "1")
         form.set_word("bitrate", "30")
         await screen.settle()
@@ -1032,7 +1032,7 @@ async def test_the_form_says_what_start_does_with_what_it_says(
         assert start() == "asks vm2 again; without an answer no test"
         await screen.press("slash", *"nowhere")
         await screen.settle()
-        assert start() == "nothing, no path is chosen"
+        assert start() == "does nothing: no path is chosen"
 
 
 async def test_with_one_host_start_says_that_it_does_nothing() -> None:
