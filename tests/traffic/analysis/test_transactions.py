@@ -241,6 +241,24 @@ def test_a_generator_that_takes_a_tenth_of_the_latency_is_not_excluded(
     assert ("generator", verdict) in limits(rr(80, floors=(floor(own),)))[1]
 
 
+@pytest.mark.parametrize(("mean", "verdict"), [(23_600, "possible"), (700, "excluded")])
+def test_a_generator_with_a_long_mean_is_not_excluded_by_its_median(
+    mean: float, verdict: str
+) -> None:
+    """698 µs of the median of 81.5 ms, but 23.6 ms of a mean of about that."""
+    known = floor(698)
+    assert known.latency is not None
+    slow = replace(known, latency=replace(known.latency, mean=mean / 1e6))
+    run = rr(81_500, floors=(slow,))
+    assert ("generator", verdict) in limits(run)[1]
+    texts = {one.kind: one.text for one in result_sentences(run)}
+    assert ("p50 698 µs, mean 23.6 ms" in texts["floor"]) == (verdict == "possible")
+    if verdict == "possible":
+        rows = transaction_bottleneck(run, {})[1]
+        (value,) = (one.value for one in rows if one.limit == "generator")
+        assert value.startswith("23.6 ms of the mean latency of 8"), value
+
+
 @pytest.mark.parametrize(
     ("own", "text"),
     [
