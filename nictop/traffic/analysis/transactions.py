@@ -292,7 +292,7 @@ def _cpu(load: HostLoad) -> Judgement:
 
 
 def _shared_cpu(load: HostLoad, cpu: BusyCpu) -> tuple[str, str]:
-    """``CPU 2 on vm2``, ``, 95 % busy, most of it not by this test: sh (pid 812) 93 %``"""
+    """``CPU 2 on vm2``, ``, 95 % busy, most of it not by this test; seen there …: sh 93 %``"""
     others = "" if is_filled_by_run(load, cpu) else others_text(load)
     rest = f", {units.percentage(cpu.busy)} busy{others}{users_text(load, cpu)}"
     return f"CPU {cpu.cpu} on {clean(load.host)}", rest
