@@ -237,10 +237,12 @@ def facts_of(answers: Iterable[Answer]) -> list[HostFacts]:
 def with_window_rates(answer: Answer) -> Answer:
     """With the rates of the newest part of the window, which is about a second long or more, in
     place of those between the last two readings, which may be close together. Recorded hosts have
-    the rates that a replay shows."""
+    the rates that a replay shows, and one that sends nothing any more has none."""
     if isinstance(answer, Unreachable):
         return answer
     snapshot, window = answer
+    if snapshot.silence is not None:
+        return replace(snapshot, rates=None), window
     if not window.parts or snapshot.recorded_at is not None:
         return answer
     return replace(snapshot, rates=window.parts[-1]), window

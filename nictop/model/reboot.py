@@ -80,14 +80,19 @@ def reboot_between(
     another name may be another one at the same address. `last_received`: the time of the newest
     line before it, `now`: its own. CLOCK_MONOTONIC counts from the boot on (clock_gettime(2)); a
     time that does not lie between both lines is another one (time_namespaces(7))."""
-    if known is None or not known.boot_id or not hello.boot_id or is_without_boot_id(hello):
-        return None
-    if known.boot_id == hello.boot_id or known.hostname != hello.hostname:
+    if known is None or not is_another_boot(known, hello):
         return None
     started: float | None = now - hello.monotonic
     if last_received is None or not last_received <= now - hello.monotonic <= now:
         started = None
     return Reboot(now, started)
+
+
+def is_another_boot(known: Hello, hello: Hello) -> bool:
+    """Both are of one host, and of two boots of it; False also where that is not known."""
+    if not known.boot_id or not hello.boot_id or is_without_boot_id(hello):
+        return False
+    return known.boot_id != hello.boot_id and known.hostname == hello.hostname
 
 
 def is_without_boot_id(hello: Hello) -> bool:

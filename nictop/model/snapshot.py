@@ -328,9 +328,12 @@ def is_outage(seconds: float, interval: float) -> bool:
 def at_recorded_time(
     snapshot: Snapshot, wall: float, age: float | None, reboots: tuple[RebootTime, ...] = ()
 ) -> Snapshot:
-    """The state of a recording at a time (`recorded_at`, `data_age`, `reboots` until then)."""
+    """The state of a recording at a time (`recorded_at`, `data_age`, `reboots` until then). Old
+    rates are no rates of that time: there are none, as of a host that is watched."""
     state = replace(snapshot, recorded_at=wall, data_age=age, reboots=reboots)
-    return with_silence(state) if recorded_age_text(state) else state
+    if recorded_age_text(state):
+        return replace(with_silence(state), rates=None)
+    return replace(state, rates=None) if state.state != "live" else state
 
 
 def recorded_age_text(snapshot: Snapshot) -> str:

@@ -43,7 +43,8 @@ from nictop.probe.records import (
     Rss,
     TableRoute,
 )
-from nictop.report.diff.compare import Side, compare_sides
+from nictop.report.diff.compare import compare_sides
+from nictop.report.diff.findings import Side
 from nictop.rules import RULES, HostFacts, diagnose
 from nictop.rules.chain import Nic, nic_chain, nic_chains
 from tests.benchmarks.results import Result

@@ -13,8 +13,9 @@ from nictop.model.snapshot import Snapshot
 from nictop.probe.inventory.collect import MACHINE_SOURCES, MANAGER_SOURCES
 from nictop.probe.records import Inventory, Line, LinkChange, Outdated, Request, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET
-from nictop.report.diff.compare import Side, compare_sides
+from nictop.report.diff.compare import compare_sides
 from nictop.report.diff.document import AS_READ, diff_text
+from nictop.report.diff.findings import Side
 from nictop.report.facts.hosts import hosts_text
 from nictop.report.findings.check import check_text
 from nictop.rules import HostFacts, diagnose

@@ -8,6 +8,7 @@ from dataclasses import replace
 from nictop.hosts.observe import with_window_rates
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import LOCAL, Host
+from nictop.model.snapshot import with_silence
 from nictop.report.facts.host_document import cpu_summary
 from nictop.wire.source import SourceState
 from tests.support.lines import counters, hello, inventory, link
@@ -29,3 +30,5 @@ def test_rates_of_a_second_in_place_of_a_short_interval() -> None:
     assert cpu_summary(newest).endswith(" · busiest CPU 0 17 % · over 1.10 s")
     recorded = replace(one.snapshot, recorded_at=1.0)
     assert with_window_rates((recorded, one.window)) == (recorded, one.window)
+    silent, _ = with_window_rates((with_silence(one.snapshot), one.window))  # type: ignore[misc]
+    assert silent.rates is None, "nothing comes of it any more"

@@ -51,7 +51,7 @@ async def test_process_that_fills_the_cpu_of_the_generators_is_named(busy_pid: i
         _check_threads(result, busy_pid)
     named = (
         rf"CPU {CPU} on (a \(sender\)|b \(receiver\)|a and b \(one machine\)), .*(shared with "
-        rf"other processes: |also running )"
+        rf"other processes |also )seen there \(time on all CPUs, in % of one\): "
     )
     possible = rf"\b[ab] CPU {CPU} at [\d.]+ %( \([^)]*\))?, most of it not by this test: "
     assert re.search(f"{named}|{possible}", result.bottleneck)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from nictop.model.snapshot import Snapshot
     from nictop.model.window import RatesWindow
-    from nictop.report.diff.compare import Side
+    from nictop.report.diff.findings import Side
 
     State = tuple[Snapshot, RatesWindow]
 
@@ -269,7 +269,7 @@ def _sides_of(words: Sequence[tuple[str, str]], states: Sequence[State]) -> list
     """Two hosts at one time have one diagnosis, with the rules that compare hosts. `words`: (host
     or recording, NIC) as typed. Raises NictopError for a NIC that a host does not have."""
     from nictop.hosts.observe import with_window_rates
-    from nictop.report.diff.compare import Side
+    from nictop.report.diff.findings import Side
     from nictop.rules import HostFacts, diagnose
 
     hosts = []

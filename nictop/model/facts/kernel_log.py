@@ -1,4 +1,5 @@
-"""What the kernel log says about a NIC, one line for each text, whether a rule reports it or not.
+"""What the kernel log says about a NIC, one line for each text about each device,
+whether a rule reports it or not.
 
 Reads nothing; returns unsanitized text.
 """
@@ -13,6 +14,7 @@ from nictop.model.kernel_log import Logged, since
 from nictop.model.snapshot import Snapshot, is_other_namespace
 from nictop.model.text.words import dim_if
 from nictop.model.time_axis import short_event_time_text
+from nictop.probe.inventory.machine.message_device import device_in
 from nictop.probe.records import Inventory, Link, PciFunction
 
 MAX_TEXTS = 8
@@ -60,15 +62,18 @@ def other_messages_section(snapshot: Snapshot) -> tuple[Section, ...]:
 def _facts(
     entries: Iterable[Shown], snapshot: Snapshot, created: float | None = None
 ) -> list[Fact]:
-    """The newest message of each text, newest first, with its time and how many there are."""
+    """The newest message of each text about each device, newest first, with its time and how many
+    there are."""
     if snapshot.inventory is None:
         return []
-    groups: dict[tuple[str, str], list[Logged]] = {}
+    groups: dict[tuple[str, str, str], list[Logged]] = {}
     for entry, doubt in entries:
-        groups.setdefault((entry.known.text, doubt), []).append(entry)
+        # As the probe groups them, which counts those that it leaves out.
+        group_key = (entry.known.text, device_in(entry.text), doubt)
+        groups.setdefault(group_key, []).append(entry)
     newest_first = sorted(groups.items(), key=lambda item: -item[1][-1].time)
     found = []
-    for (_, doubt), group in newest_first[:MAX_TEXTS]:
+    for (_, _, doubt), group in newest_first[:MAX_TEXTS]:
         found.append(_fact(group, snapshot.inventory, created, doubt))
     return found
 
@@ -90,10 +95,20 @@ def _number_text(group: list[Logged], created: float | None) -> str:
     recent = len(since(group, created))
     if number == 1:
         return "" if recent else " (before this interface was created)"
+    counted = _counted_text(group, number)
     first = group[0].message.omitted_since
     if first is None:
         first = group[0].time
     if created is None or (recent == len(group) and first >= created):
-        return f" ({number} times)"
+        return f" ({counted})"
     or_more = " or more" if omitted and recent == len(group) else ""
-    return f" ({number} times, {recent}{or_more} since this interface was created)"
+    return f" ({counted}, {recent}{or_more} since this interface was created)"
+
+
+def _counted_text(group: list[Logged], number: int) -> str:
+    """``4 times``; ``newest of 4 of this kind``: they differ in a number or a name, or may do so,
+    as of those that are left out only their number is known."""
+    texts = {entry.text for entry in group}
+    if len(texts) == 1 and number == len(group):
+        return f"{number} times"
+    return f"newest of {number} of this kind"

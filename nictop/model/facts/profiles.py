@@ -31,11 +31,13 @@ from nictop.probe.records import (
     Inventory,
     Link,
     ManagedDevice,
+    NetworkManager,
     NetworkManagerConfiguration,
     Profile,
 )
 
 MAX_FILE_LINES = 10
+MAX_NAMED_DEVICES = 4
 MAX_PROFILE_LINES = 30
 """Number of listed profiles; a machine with more has them for other devices."""
 DISTRIBUTION_PATHS = ("/usr/lib/", "/lib/")
@@ -285,13 +287,24 @@ def _networkmanager(inventory: Inventory, matches: ProfileMatches) -> Iterable[F
     if manager.startup:
         parts.append("starting")
     yield Fact("NetworkManager", ", ".join(parts), warn_if(len(parts) > 1))
-    managed = 0
-    for device in manager.devices.values():
-        profile = matches.by_uuid.get(device.active_profile or "")
-        if is_managed(device) and not is_only_described(device, profile):
-            managed += 1
-    yield Fact("Managed", f"{managed} of {count_noun(len(manager.devices), 'device')}")
+    yield Fact("Managed", _managed_text(manager, matches))
     yield from _exclusions(manager.configuration)
+
+
+def _managed_text(manager: NetworkManager, matches: ProfileMatches) -> str:
+    """``4 of 4 devices; not configured by it: lo``: as nmcli counts, which has those that something
+    else has set up as managed, too ("connected (externally)")."""
+    managed = [device for device in manager.devices.values() if is_managed(device)]
+    text = f"{len(managed)} of {count_noun(len(manager.devices), 'device')}"
+    others = []
+    for device in managed:
+        profile = matches.by_uuid.get(device.active_profile or "")
+        if is_only_described(device, profile):
+            others.append(device.interface)
+    if not others:
+        return text
+    names = f": {', '.join(others)}" if len(others) <= MAX_NAMED_DEVICES else f": {len(others)}"
+    return f"{text}; not configured by it{names}"
 
 
 def _exclusions(configuration: NetworkManagerConfiguration) -> Iterable[Fact]:

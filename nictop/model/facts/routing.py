@@ -59,8 +59,11 @@ def expiry_text(link: Link, snapshot: Snapshot) -> str:
     return f"expires {end} unless renewed"
 
 
-def routing_section(snapshot: Snapshot) -> tuple[Section, ...]:
-    """Of the whole host."""
+ROUTING = "Routing"
+
+
+def routing_section(snapshot: Snapshot, max_listed: int | None = MAX_LISTED) -> tuple[Section, ...]:
+    """Of the whole host. `max_listed`: routes that refuse packets, and rules; None: all."""
     routing = _routing(snapshot)
     if routing is None:
         return ()
@@ -68,15 +71,15 @@ def routing_section(snapshot: Snapshot) -> tuple[Section, ...]:
     if routing.name_servers:
         facts.append(Fact("Name servers", ", ".join(routing.name_servers)))
     refusing = [route for route in routing.routes if route.type != "unicast"]
-    facts += [Fact("Refusing route", route_text(route)) for route in refusing[:MAX_LISTED]]
+    facts += [Fact("Refusing route", route_text(route)) for route in refusing[:max_listed]]
     rules = [rule for rule in routing.rules if not is_kernel_rule(rule)]
-    facts += [Fact("Policy rule", rule_text(rule)) for rule in rules[:MAX_LISTED]]
+    facts += [Fact("Policy rule", rule_text(rule)) for rule in rules[:max_listed]]
     for name, number in (("routes", len(refusing)), ("rules", len(rules))):
-        if number > MAX_LISTED:
-            facts.append(Fact(f"Further {name}", str(number - MAX_LISTED), "dim"))
+        if max_listed is not None and number > max_listed:
+            facts.append(Fact(f"Further {name}", str(number - max_listed), "dim"))
     for name, why in routing.unreadable.items():
         facts.append(Fact("Not readable", f"{name}: {absence_reason(why, None)}"))
-    return section("Routing", facts)
+    return section(ROUTING, facts)
 
 
 def route_text(route: TableRoute) -> str:
@@ -85,6 +88,8 @@ def route_text(route: TableRoute) -> str:
     if route.type != "unicast":
         words.append(route.type)
     words.append("default" if route.destination.endswith("/0") else route.destination)
+    if route.source:
+        words += ["from", route.source]
     if route.gateway is not None:
         words += ["via", route.gateway]
     if route.table != MAIN_TABLE:

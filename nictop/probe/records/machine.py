@@ -162,7 +162,8 @@ class KernelMessage:
     text: str
     """At most 500 characters."""
     omitted: int = 0
-    """Earlier messages with the same text about the same device that are left out."""
+    """Earlier messages about the same device that are left out. Their text is of the same kind
+    (`message_table.Known`), but may differ in a number or a name."""
     omitted_since: float | None = None
     """Time of the first of them; None: none is left out."""
 

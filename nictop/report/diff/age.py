@@ -42,3 +42,8 @@ def notes_of(name: str, snapshot: Snapshot) -> Iterator[str]:
         why = inventory.unreadable.get(source)
         if why is not None and why.reason in UNKNOWN_REASONS:
             yield f"{name}: {SOURCES[source]}: {absence_reason(why, None)}"
+    routing = inventory.routing
+    for part in ("routes", "rules"):
+        if routing is not None and part in routing.unreadable:
+            reason = absence_reason(routing.unreadable[part], None)
+            yield f"{name}: {part} not compared: {reason}"

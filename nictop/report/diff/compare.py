@@ -1,15 +1,16 @@
 """Every fact of two hosts, side by side: those that differ, in three parts: findings that only one
-side has or that are between both hosts, differences, and expected ones: names, addresses and
-counters; of one host at two times counters and times. What is not known of a side is no difference,
-and neither is a finding whose check did not run on the other side; both are listed with the reason.
+side has, that both have in another form or that are between both hosts, differences, and expected
+ones: names, addresses and counters; of one host at two times counters and times. What is not known
+of a side is no difference, and neither is a finding whose check did not run on the other side; both
+are listed with the reason.
 
-Pure. Facts are those of the panel of each device and of the host (`model.facts`), and the kernel
-settings; texts are not sanitized.
+Pure. Facts are those of the panel of each device and of the host (`model.facts`), their routes, and
+the kernel settings; texts are not sanitized.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from nictop.model.devices.links import global_addresses
@@ -20,23 +21,26 @@ from nictop.model.facts.facts import link_facts
 from nictop.model.facts.hardware import vf_text
 from nictop.model.facts.kernel_log import TITLE as KERNEL_LOG
 from nictop.model.facts.lldp import TITLE as LLDP_TITLE
+from nictop.model.facts.routing import ROUTING, routing_section
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.parts import sysctl_values
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.queues.plan import queue_plan
+from nictop.model.reboot import is_another_boot
 from nictop.model.snapshot import Snapshot
+from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import LINK_UP, state_mark, state_text
 from nictop.probe.light_dataclasses import dataclass
-from nictop.probe.records import Link, VirtualFunction
+from nictop.probe.records import Hello, Link, VirtualFunction
 from nictop.report.diff.age import notes_of
+from nictop.report.diff.findings import OneSidedFinding, Side, compared_findings, named_link
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
 from nictop.report.diff.own_values import OwnValues, host_values
+from nictop.report.diff.routes import routes_of_host, routes_of_nic
 from nictop.report.diff.unknown import UnknownFacts
-from nictop.rules import RULES, SEVERITIES, Diagnosis, Finding, HostFacts, Severity, diagnose
 
 Kind = Literal["differs", "expected", "unknown"]
 """unknown: on one side it is not known."""
-SideName = Literal["left", "right"]
 EXPECTED_SECTIONS = frozenset(
     (
         *("Summary", "Counters", "Driver counters", "Queue rates", KERNEL_LOG, "Other profiles"),
@@ -71,7 +75,9 @@ FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 LIST_SEPARATOR = ", "
 ABSENCE_LABELS = frozenset(("Not readable", "Not available", "n/a"))
 """Facts that say themselves what is not known."""
-NOT_EVALUATED = "its inventory is not read yet"
+WITHOUT_VALUE = "none"
+"""Text of facts that say that there is nothing of their kind."""
+REBOOTED = "Boot (rebooted in between)"
 NO_FURTHER_ITEM = "none of these"
 """Of a side whose list has nothing that the other does not have."""
 
@@ -103,25 +109,6 @@ class NicDifferences:
 
 
 @dataclass(frozen=True)
-class OneSidedFinding:
-    """A finding that the other side does not have, or one between both hosts."""
-
-    side: SideName
-    rule: str
-    severity: Severity
-    subject: str
-    title: str
-    needs_both: bool = False
-    """It is between the two hosts (the rule compares hosts), and about the one of this side."""
-    is_unchecked_there: bool = False
-    """The check could not be made on the other side: that may have it, too."""
-    why_unchecked: str = ""
-    """Why it was not made there; empty: it was."""
-    outdated: bool = False
-    """It may have changed: an event came after it was read. The title says so."""
-
-
-@dataclass(frozen=True)
 class HostDifferences:
     """What differs between two states."""
 
@@ -147,7 +134,10 @@ class HostDifferences:
         partner."""
         alone = sum(not (nic.left and nic.right) for nic in self.nics)
         different = sum(fact.kind == "differs" for fact in self.facts())
-        found = sum(not finding.is_unchecked_there for finding in self.findings)
+        found = 0
+        for finding in self.findings:
+            is_counted_there = finding.differs_there and finding.side == "right"
+            found += not (finding.is_unchecked_there or is_counted_there)
         return found + alone + different
 
     @property
@@ -163,17 +153,6 @@ class HostDifferences:
             yield from nic.differences
 
 
-@dataclass(frozen=True)
-class Side:
-    """One of the two states."""
-
-    name: str
-    snapshot: Snapshot
-    diagnosis: Diagnosis
-    nic: str = ""
-    """Only this NIC; "": the whole host."""
-
-
 def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> HostDifferences:
     """With a NIC on each side: those two, whatever their role, and nothing else. `is_one_moment`:
     both states are of the same time, so that what is between the two hosts can be said."""
@@ -183,24 +162,28 @@ def compare_sides(left: Side, right: Side, *, is_one_moment: bool = False) -> Ho
     if _is_one_thing(left, right):
         expectations = OF_ONE_HOST
     host: tuple[Difference, ...] = ()
+    if expectations is OF_ONE_HOST:
+        host = tuple(_reboot(left.snapshot, right.snapshot))
     if not only_nics:
-        host = _host_differences(left.snapshot, right.snapshot, expectations)
+        host += _host_differences(left.snapshot, right.snapshot, expectations)
     values = (host_values(left.snapshot), host_values(right.snapshot))
     nics = tuple(
         _nic_differences(pair, left.snapshot, right.snapshot, values, expectations)
         for pair in pairs
     )
-    between = _findings_between(left, right) if is_one_moment else []
-    findings = _one_sided(left, right, pairs, between)
-    for finding in between:
-        findings.append(_finding(_side_of(finding, left), finding, needs_both=True))
-    ordered = tuple(sorted(findings, key=_rank))
+    findings = compared_findings(
+        left,
+        right,
+        pairs,
+        is_one_moment=is_one_moment,
+        one_host=expectations is OF_ONE_HOST,
+    )
     is_one_host = left.snapshot.host == right.snapshot.host
     notes = [note for side in (left, right) for note in notes_of(side.name, side.snapshot)]
     return HostDifferences(
         left.name,
         right.name,
-        ordered,
+        findings,
         host,
         nics,
         is_one_moment or is_one_host,
@@ -256,29 +239,48 @@ def _machine(snapshot: Snapshot) -> str | None:
 def _pairs(left: Side, right: Side) -> list[NicPair]:
     if not (left.nic or right.nic):
         return match_nics(nics_of(left.snapshot), nics_of(right.snapshot))
-    ours = _named(left.snapshot, left.nic or right.nic)
-    theirs = _named(right.snapshot, right.nic or left.nic)
+    ours = named_link(left.snapshot, left.nic or right.nic)
+    theirs = named_link(right.snapshot, right.nic or left.nic)
     return [NicPair(ours, theirs)]
-
-
-def _named(snapshot: Snapshot, name: str) -> Link | None:
-    for link in snapshot.links.values():
-        if link.name == name:
-            return link
-    return None
 
 
 def _host_differences(
     left: Snapshot, right: Snapshot, expectations: Expectations
 ) -> tuple[Difference, ...]:
     ours, theirs = (
-        _facts(link_facts(row_of_host(host), host), OwnValues(host_values(host)))
-        for host in (left, right)
+        _facts(_sections_of_host(host), OwnValues(host_values(host))) for host in (left, right)
     )
     unknown = (UnknownFacts(left), UnknownFacts(right))
     found = _differences(ours, theirs, unknown, expectations)
     sysctls = _sysctl_differences(sysctl_values(left), sysctl_values(right), expectations)
     return (*found, *sysctls)
+
+
+def _sections_of_host(snapshot: Snapshot) -> list[Section]:
+    """Those of its panel, of which routes and rules are all compared, and routes over links that
+    are not compared."""
+    nics = {link.ifindex for link in nics_of(snapshot)}
+    known = link_facts(row_of_host(snapshot), snapshot)
+    return [
+        *(part for part in known if part.title != ROUTING),
+        *routing_section(snapshot, max_listed=None),
+        *routes_of_host(snapshot, nics),
+    ]
+
+
+def _reboot(left: Snapshot, right: Snapshot) -> Iterator[Difference]:
+    """Whether one host was started anew between two times."""
+    ours, theirs = left.hello, right.hello
+    if ours is None or theirs is None or not is_another_boot(ours, theirs):
+        return
+    started = [_start_text(hello) for hello in (ours, theirs)]
+    yield Difference("Host", REBOOTED, started[0], started[1], "differs")
+
+
+def _start_text(hello: Hello) -> str:
+    """CLOCK_MONOTONIC counts from the boot on, but not while the machine is suspended
+    (clock_gettime(2))."""
+    return f"kernel started about {wall_time_text(hello.wall - hello.monotonic)}"
 
 
 def _sysctl_differences(
@@ -325,6 +327,7 @@ def _sections_of(link: Link, snapshot: Snapshot) -> list[Section]:
         *section("Queue CPUs", list(_queue_facts(link, snapshot))),
         *section("VFs", [_vf_fact(vf) for vf in link.virtual_functions]),
         *section("Addresses", list(_address_facts(link, snapshot))),
+        *routes_of_nic(link, snapshot),
     ]
 
 
@@ -444,12 +447,20 @@ def _differences(
         kind: Kind = "expected" if is_expected else "differs"
         sides = zip(unknown, (our, their), strict=True)
         why_left, why_right = (facts.reason(section, label, fact.text) for facts, fact in sides)
+        if _have_no_value(our.text, their.text) and not (why_left or why_right):
+            continue
         if why_left or why_right:
             kind = "expected" if is_expected else "unknown"
         if label in ABSENCE_LABELS:
             why_left = why_right = ""
         left, right = _known_text(left, why_left), _known_text(right, why_right)
         yield Difference(section, label, left, right, kind, why_left, why_right)
+
+
+def _have_no_value(left: str, right: str) -> bool:
+    """One side has no such fact, and the other one says that there is none: what it has instead is
+    in other facts (no address, where the other side has IPv4 and IPv6 ones)."""
+    return {left, right} == {"", WITHOUT_VALUE}
 
 
 def _known_text(text: str, why_unknown: str) -> str:
@@ -471,108 +482,3 @@ def _without_common_items(left: str, right: str) -> tuple[str, str]:
 
 def _joined_without(items: Sequence[str], left_out: set[str]) -> str:
     return LIST_SEPARATOR.join(item for item in items if item not in left_out)
-
-
-def _findings_between(left: Side, right: Side) -> list[Finding]:
-    """Of the rules that compare hosts, about these two, whatever other hosts are watched."""
-    names = {left.snapshot.host, right.snapshot.host}
-    checked = set(left.diagnosis.hosts)
-    if len(names) < 2 or not names <= checked:
-        return []
-    found = [finding for side in (left, right) for finding in _findings(side)]
-    found = [finding for finding in found if RULES[finding.rule].compares_hosts]
-    if not found or names == checked:
-        return found
-    hosts = (HostFacts(left.snapshot), HostFacts(right.snapshot))
-    rules = [RULES[name] for name in dict.fromkeys(finding.rule for finding in found)]
-    about_both = {_key(finding) for finding in diagnose(hosts, rules).findings}
-    return [finding for finding in found if _key(finding) in about_both]
-
-
-def _key(finding: Finding) -> tuple[str, str, str]:
-    return finding.rule, finding.host, finding.subject
-
-
-def _one_sided(
-    left: Side, right: Side, pairs: Sequence[NicPair], between: Sequence[Finding]
-) -> list[OneSidedFinding]:
-    """A finding about a NIC is on both sides if its partner has it. Without those in `between`."""
-    left_out = {_key(finding) for finding in between}
-    partners = {}
-    for pair in pairs:
-        if pair.left is not None and pair.right is not None:
-            partners[pair.left.name] = pair.right.name
-    ours = {}
-    for finding in _findings(left, left_out):
-        subject = partners.get(finding.subject, finding.subject)
-        ours[finding.rule, subject] = finding
-    theirs = {(finding.rule, finding.subject): finding for finding in _findings(right, left_out)}
-    found = []
-    for key in ours.keys() - theirs.keys():
-        found.append(_finding("left", ours[key], why_unchecked=_why_unchecked([key], right)))
-    for key in theirs.keys() - ours.keys():
-        rule, subject = key
-        names = [subject, *(ours for ours, theirs in partners.items() if theirs == subject)]
-        why = _why_unchecked([(rule, name) for name in names], left)
-        found.append(_finding("right", theirs[key], why_unchecked=why))
-    return found
-
-
-def _why_unchecked(keys: Sequence[tuple[str, str]], side: Side) -> str:
-    """Why a rule was not evaluated there, or skipped for the whole host or a subject; "": it was
-    evaluated. `keys`: (rule, subject)"""
-    host, diagnosis = side.snapshot.host, side.diagnosis
-    if diagnosis.hosts and host not in diagnosis.hosts:
-        return NOT_EVALUATED
-    for skipped in diagnosis.skipped:
-        if skipped.host not in (host, ""):
-            continue
-        for rule, subject in keys:
-            if skipped.rule == rule and skipped.subject in ("", *_names_of(subject, side)):
-                return skipped.reason
-    return ""
-
-
-def _names_of(subject: str, side: Side) -> Iterator[str]:
-    """A NIC, and the address of its PCI function: checks are skipped for either."""
-    yield subject
-    link = _named(side.snapshot, subject)
-    if link is not None and link.pci_address is not None:
-        yield link.pci_address
-
-
-def _rank(finding: OneSidedFinding) -> tuple[int, str, str, str]:
-    return SEVERITIES.index(finding.severity), finding.rule, finding.side, finding.subject
-
-
-def _findings(
-    side: Side, left_out: Collection[tuple[str, str, str]] = frozenset()
-) -> list[Finding]:
-    """Of its host, and of its NIC if it is one. `left_out`: keys of some."""
-    found = []
-    for finding in side.diagnosis.findings:
-        is_of_nic = not side.nic or finding.subject == side.nic
-        is_wanted = is_of_nic and _key(finding) not in left_out
-        if is_wanted and finding.host == side.snapshot.host:
-            found.append(finding)
-    return found
-
-
-def _side_of(finding: Finding, left: Side) -> SideName:
-    return "left" if finding.host == left.snapshot.host else "right"
-
-
-def _finding(
-    side: SideName, finding: Finding, *, needs_both: bool = False, why_unchecked: str = ""
-) -> OneSidedFinding:
-    return OneSidedFinding(
-        side,
-        finding.rule,
-        finding.severity,
-        finding.subject,
-        finding.title,
-        needs_both,
-        bool(why_unchecked),
-        why_unchecked,
-        finding.outdated,
-    )

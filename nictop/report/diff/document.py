@@ -14,8 +14,8 @@ from nictop.report.diff.compare import (
     Difference,
     HostDifferences,
     NicDifferences,
-    OneSidedFinding,
 )
+from nictop.report.diff.findings import OneSidedFinding
 from nictop.report.document import Block, Document, Items, Line, Section, Table, Verdict
 from nictop.report.html.page import html_document
 from nictop.report.json import json_schema, json_text
@@ -29,11 +29,12 @@ MISSING = "–"
 UNKNOWN = "?"
 """In place of a fact that is not known on one side."""
 FINDING_SECTIONS = (
-    ("findings of one side", False, False),
-    ("findings between both hosts", True, False),
-    ("findings of one side, not checked on the other", False, True),
+    ("findings of one side", False, False, False),
+    ("findings of both sides, with another severity or title", False, False, True),
+    ("findings between both hosts", True, False, False),
+    ("findings of one side, not checked on the other", False, True, False),
 )
-"""(title, `OneSidedFinding.needs_both`, `is_unchecked_there`)"""
+"""(title, `OneSidedFinding.needs_both`, `is_unchecked_there`, `differs_there`)"""
 NOT_BETWEEN = "Findings between both hosts are not checked: the sides are of different times"
 MISSING_NOTE = f"{MISSING}: none on that side"
 ALL_OPTION = "--all"
@@ -106,7 +107,7 @@ def diff_blocks(
         listed = [
             finding
             for finding in diff.findings
-            if [finding.needs_both, finding.is_unchecked_there] == wanted
+            if [finding.needs_both, finding.is_unchecked_there, finding.differs_there] == wanted
         ]
         lines = tuple(_finding_line(finding, names, glyphs) for finding in listed)
         if lines:

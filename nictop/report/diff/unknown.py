@@ -17,6 +17,8 @@ from nictop.rules.sources import SOURCES, missing, reason_text
 
 LINK_NOT_READ = "inventory pending"
 """Of a link of which no inventory has read anything."""
+ROUTING_NOT_READ = "routes and rules not read"
+"""By an older probe, or of an ESXi host."""
 MANAGERS = ("networkmanager", "networkd", "configuration")
 SECTION_SOURCES: Mapping[str, Sequence[str]] = {
     "Manager": MANAGERS,
@@ -26,6 +28,7 @@ SECTION_SOURCES: Mapping[str, Sequence[str]] = {
     "Profiles without a device": MANAGERS,
     "Addresses": ("addresses", "routes"),
     "Routing": ("routing", "settings"),
+    "Routes": ("routing.routes",),
     "Packet filters": ("filters",),
     "Devlink": ("devlink",),
     "Bond": ("bonds", "networkmanager"),
@@ -43,6 +46,9 @@ SECTION_SOURCES: Mapping[str, Sequence[str]] = {
 absent."""
 LABEL_SOURCES: Mapping[tuple[str, str], Sequence[str]] = {
     ("Link", "MTU by DHCP"): MANAGERS,
+    ("Routing", "Refusing route"): ("routing.routes",),
+    ("Routing", "Policy rule"): ("routing.rules",),
+    ("Routing", "Name servers"): ("routing.name_servers",),
     ("Link", "Qdisc"): ("qdiscs",),
     ("Link", "Traffic control"): ("qdiscs",),
 }
@@ -106,6 +112,9 @@ class UnknownFacts:
         """Why the side may have the fact although none was read."""
         if self._host is None:
             return LINK_NOT_READ
+        if section in ("Routing", "Routes") and self._host.inventory.routing is None:
+            why = self._host.inventory.unreadable.get("routing")
+            return ROUTING_NOT_READ if why is None else reason_text("routing", why)
         for field in self._ethtool_fields(section, label):
             why = self._ethtool_failure(field)
             if why is not None:

@@ -659,6 +659,10 @@ def _percentile_text(name: str, value: float | None) -> str:
     return units.duration(value)
 
 
+FAR_ABOVE_MEDIAN = 2
+"""A mean so many times the median is told beside it: the median says little about the rate."""
+
+
 def _floors(result: Result) -> Iterator[ResultSentence]:
     """The generator alone."""
     if result.transactions is None:
@@ -670,7 +674,10 @@ def _floors(result: Result) -> Iterator[ResultSentence]:
 def _floor_text(floor: Floor) -> str:
     if floor.latency is None:
         return f"not measured over loopback ({clean(floor.problem)})"
-    text = f"over loopback p50 {units.duration(floor.latency.p50)}"
+    median, mean = floor.latency.p50, floor.latency.mean
+    text = f"over loopback p50 {units.duration(median)}"
+    if median and mean and mean >= FAR_ABOVE_MEDIAN * median:
+        text += f", mean {units.duration(mean)}"
     if floor.connect is not None:
         text += f", connect {units.duration(floor.connect.p50)}"
     return f"{text}, {units.per_second(floor.rate)}"

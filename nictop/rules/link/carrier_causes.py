@@ -12,9 +12,9 @@ from typing import Literal, NamedTuple
 from nictop.model.devices.virtual_functions import is_virtual_function
 from nictop.probe.records import Link
 from nictop.rules.far_ends import BRING_UP_OTHER_END, other_end_fix
-from nictop.rules.finding import Fix
+from nictop.rules.finding import Fix, WhereToType
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.hypervisors import hypervisor_places
+from nictop.rules.fixes.hypervisors import fixes_of_places, hypervisor_places
 from nictop.rules.host import HostFacts, link_driver
 from nictop.rules.subjects import CLOUD_DRIVERS, PARAVIRTUAL_BUSES, mac_or_placeholder
 from nictop.rules.virtio.virtio_net import is_emulated
@@ -129,13 +129,14 @@ def plug_in_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
 
 def _connect_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     connect = command("virsh", "domif-setlink", "<DOMAIN>", mac_or_placeholder(link), "up")
-    known = (
-        Fix("libvirt", "Connect the virtual NIC", (connect,)),
-        Fix("proxmox", "Check that link_down is not set", (command("qm", "config", "<ID>"),)),
-        Fix("esxi", "Set the adapter to Connected", ()),
-    )
-    places = hypervisor_places(host.inventory.platform)
-    fixes = tuple(fix for fix in known if fix.where in places)
+    known: dict[WhereToType, Fix] = {
+        "libvirt": Fix("libvirt", "Connect the virtual NIC", (connect,)),
+        "proxmox": Fix(
+            "proxmox", "Check that link_down is not set", (command("qm", "config", "<ID>"),)
+        ),
+        "esxi": Fix("esxi", "Set the adapter to Connected", ()),
+    }
+    fixes = fixes_of_places(host.inventory.platform, known)
     return fixes or (Fix("hypervisor", "Connect the virtual NIC", ()),)
 
 

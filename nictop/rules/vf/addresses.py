@@ -92,12 +92,13 @@ def _has_random_address(host: HostFacts, link: Link) -> bool:
 
 
 def _address_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    fixes = [*fixes_of_places(host.inventory.platform, GUEST_DEFINITION_FIXES)]
+    on_port = []
     if has_linux_hypervisor(host.inventory.platform):
         change = command("ip", "link", "set", "<PF>", "vf", "<N>", "mac", link.address or "<MAC>")
         note = "Before the guest starts. On Proxmox VE: in a hookscript of the guest."
-        fixes.append(Fix("hypervisor", "Set the MAC address on the PF", (change,), False, (), note))
-    return tuple(fixes)
+        title = "Set the MAC address on the PF"
+        on_port.append(Fix("hypervisor", title, (change,), False, (), note))
+    return fixes_of_places(host.inventory.platform, GUEST_DEFINITION_FIXES, on_port)
 
 
 GUEST_DEFINITION_FIXES: dict[WhereToType, Fix] = {
@@ -351,16 +352,15 @@ def _duplicate_fixes(host: HostFacts, link: Link, *, cloned: bool) -> tuple[Fix,
     new_machine_id = (_new_machine_id_fix(link),) if cloned else ()
     if link.address_assignment != "permanent":  # systemd may have derived it
         fixes += new_machine_id
+    note = "A copied guest has the addresses of its template: let the hypervisor generate new ones."
+    of_hypervisor = {}
     for place in hypervisor_places(host.inventory.platform):
-        note = (
-            "A copied guest has the addresses of its template: let the hypervisor generate new "
-            "ones."
-        )
-        fixes.append(Fix(place, "Set another MAC address for the adapter", (), True, (), note))
+        title = "Set another MAC address for the adapter"
+        of_hypervisor[place] = Fix(place, title, (), True, (), note)
     note = "Replace <MAC> with an unused address, e.g. 02:…"
-    fixes.append(
-        Fix("here", "Set another MAC address", (command(*change, "<MAC>"),), False, (undo,), note)
-    )
+    title, steps = "Set another MAC address", (command(*change, "<MAC>"),)
+    here = Fix("here", title, steps, False, (undo,), note)
+    fixes += fixes_of_places(host.inventory.platform, of_hypervisor, (here,))
     if link.address_assignment == "permanent":
         fixes += new_machine_id
     return tuple(fixes)

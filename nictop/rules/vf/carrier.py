@@ -244,9 +244,8 @@ def _toggle(link: Link) -> Fix:
 
 
 def _hypervisor_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
-    fixes = fixes_of_places(host.inventory.platform, PHYSICAL_NIC_FIXES)
     if not has_linux_hypervisor(host.inventory.platform):
-        return fixes
+        return fixes_of_places(host.inventory.platform, PHYSICAL_NIC_FIXES)
     address = lasting_address(link) or "<MAC>"
     grep = command("grep", "-B", "20", "-i", address)
     find = joined("|", command("ip", "link", "show"), grep)
@@ -254,7 +253,7 @@ def _hypervisor_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
     to_auto = command("ip", "link", "set", "<PF>", "vf", "<N>", "state", "auto")
     title = "Find the PF, bring PF and VF up"
     linux = Fix("hypervisor", title, (find, up, to_auto), False, (), "Requires root.")
-    return *fixes, linux
+    return fixes_of_places(host.inventory.platform, PHYSICAL_NIC_FIXES, (linux,))
 
 
 PHYSICAL_NIC_FIXES: dict[WhereToType, Fix] = {

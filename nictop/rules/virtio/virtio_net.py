@@ -109,7 +109,7 @@ def hypervisor_offers_one_queue(host: HostFacts) -> Outcomes:
             ),
             why="All packets are received by one CPU. That is sufficient until this CPU is "
             "saturated.",
-            fixes=(*_hypervisor_queue_fixes(host, link, queues), *rps_fixes(host, link)),
+            fixes=_queue_fixes(host, link, queues),
         )
 
 
@@ -241,13 +241,13 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
         primaries = [port for port in ports if link_driver(port) != "virtio_net"]
         if not is_up(master) or any(port.carrier for port in primaries):
             continue
-        fix = _attach_again_fix(master)
+        fixes = _attach_again_fixes(host, master)
         state = "is absent"
         seen = Evidence("primary", "none", "RTM_GETLINK: IFLA_MASTER")
         if primaries:
-            state, fix = "has no carrier", CHECK_PORT_FIX
+            state, fixes = "has no carrier", (CHECK_PORT_FIX,)
             if not is_up(primaries[0]):
-                state, fix = "is down", _bring_up_fix(primaries[0])
+                state, fixes = "is down", (_bring_up_fix(primaries[0]),)
             seen = Evidence("primary", f"{primaries[0].name} {state}", "RTM_GETLINK: IFLA_CARRIER")
         yield link_finding(
             "warning",
@@ -256,21 +256,20 @@ def standby_runs_without_primary(host: HostFacts) -> Outcomes:
             f"runs on its virtio standby, the VF {state}",
             evidence=(seen,),
             why="Traffic uses the hypervisor's software switch, which is slower than the VF.",
-            fixes=(fix,),
+            fixes=fixes,
         )
 
 
-def _attach_again_fix(master: Link) -> Fix:
+def _attach_again_fixes(host: HostFacts, master: Link) -> tuple[Fix, ...]:
     address = mac_or_placeholder(master)
-    return Fix(
-        "libvirt",
-        "Attach the VF again",
-        (
-            command("virsh", "attach-device", "<DOMAIN>", "<VF.XML>", "--live"),
-            command("virsh", "domif-setlink", "<DOMAIN>", address, "up"),
-        ),
-        note="After a migration the target host needs a free VF.",
+    title, note = "Attach the VF again", "After a migration the target host needs a free VF."
+    steps = (
+        command("virsh", "attach-device", "<DOMAIN>", "<VF.XML>", "--live"),
+        command("virsh", "domif-setlink", "<DOMAIN>", address, "up"),
     )
+    of_libvirt = Fix("libvirt", title, steps, note=note)
+    found = fixes_of_places(host.inventory.platform, {"libvirt": of_libvirt})
+    return found or (Fix("hypervisor", title, (), note=note),)
 
 
 CHECK_PORT_FIX = Fix(
@@ -286,8 +285,8 @@ def _bring_up_fix(primary: Link) -> Fix:
     return Fix("here", "Bring the VF up", (up,), False, (down,))
 
 
-def _hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
-    """Fixes on the hypervisor that offer more queues to a virtio NIC."""
+def _queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[Fix, ...]:
+    """Fixes on the hypervisor that offer more queues to a virtio NIC, and those of the guest."""
     address = mac_or_placeholder(link)
     fixes: dict[WhereToType, Fix] = {
         "proxmox": Fix(
@@ -340,4 +339,4 @@ def _hypervisor_queue_fixes(host: HostFacts, link: Link, queues: int) -> tuple[F
             note="In many clouds the number of queues depends on it.",
         ),
     }
-    return fixes_of_places(host.inventory.platform, fixes)
+    return fixes_of_places(host.inventory.platform, fixes, rps_fixes(host, link))

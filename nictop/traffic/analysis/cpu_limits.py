@@ -51,9 +51,10 @@ and mentioned."""
 MIN_LISTED_SHARE = 0.01
 MOVING_THREAD = "a full thread that moves between CPUs"
 MAX_LISTED_MACHINES = 3
-ON_ANY_CPU = " (of one CPU, on any of them)"
-"""Shares of threads beside a CPU: the kernel counts the time of a thread on all CPUs together, and
-tells of CPUs only the one on which it last ran (proc_pid_stat(5), processor)."""
+SEEN_THERE = "seen there (time on all CPUs, in % of one)"
+"""Before shares of threads beside a CPU, whose load they are not: the kernel counts the time of a
+thread on all CPUs together, and tells of CPUs only the one on which it last ran (proc_pid_stat(5),
+processor)."""
 
 
 def steal(result: Result, flow: Flow) -> Judgement:
@@ -347,16 +348,16 @@ def _cpu_text(result: Result, flow: Flow, load: HostLoad, cpu: BusyCpu, queues: 
     is_shared = sum(thread.share for thread in others) >= FOREIGN_CPU_SHARE
     packets = packets_text(result, flow)
     if cpu.softirq >= MOSTLY_SOFTIRQ_SHARE * cpu.busy:
-        beside = f", also running {_threads(others)}{ON_ANY_CPU}" if is_shared else ""
+        beside = f", also {SEEN_THERE}: {_threads(others)}" if is_shared else ""
         return f"{units.percentage(cpu.softirq)} softirq{_queues_text(queues)}{beside}{packets}"
     parts = f"{units.percentage(cpu.busy)}{_shares_text(cpu)}"
     if is_shared:
-        text = f"{parts}, shared with other processes: {_threads(others)}"
+        text = f"{parts}, shared with other processes {SEEN_THERE}: {_threads(others)}"
         if own:
             text += f"; generator {_threads(own)}"
-        return f"{text}{ON_ANY_CPU}"
+        return text
     if own:
-        return f"{parts}: generator thread {_threads(own[:1])}{ON_ANY_CPU}{packets}"
+        return f"{parts}, generator thread {SEEN_THERE}: {_threads(own[:1])}{packets}"
     return f"{parts}{packets}"
 
 
@@ -384,13 +385,13 @@ def _shares_text(cpu: BusyCpu) -> str:
 
 
 def users_text(load: HostLoad, cpu: BusyCpu) -> str:
-    """``: stress (pid 812) 61 % (of one CPU, on any of them)``: the threads that ran there; "":
-    none is known."""
+    """``; seen there (time on all CPUs, in % of one): stress (pid 812) 61 %``: the threads
+    that ran there; "": none is known."""
     own, others = _threads_on(load, cpu.cpu)
     threads = sorted((*own, *others), key=lambda thread: -thread.share)
     if not threads:
         return ""
-    return f": {_threads(threads)}{ON_ANY_CPU}"
+    return f"; {SEEN_THERE}: {_threads(threads)}"
 
 
 def _threads(threads: Sequence[ThreadLoad]) -> str:
@@ -452,15 +453,14 @@ def _cpus_of_hypervisors(result: Result) -> Judgement:
 
 
 def _others_text(load: HostLoad) -> str:
-    """``; other processes: stress (pid 812) 61 % (of one CPU, on any of them)``; "": none that
-    matters."""
+    """``; other processes (in % of one CPU): stress (pid 812) 61 %``; "": none that matters."""
     others = []
     for thread in load.known_threads:
         if not thread.generator and thread.share >= FOREIGN_CPU_SHARE:
             others.append(thread)
     if not others:
         return ""
-    return f"; other processes: {_threads(others)}{ON_ANY_CPU}"
+    return f"; other processes (in % of one CPU): {_threads(others)}"
 
 
 def _is_hypervisor_full(busy: Busy) -> bool:

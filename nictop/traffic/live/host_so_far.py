@@ -24,8 +24,8 @@ class LiveHostFigures:
     """What a result does not have of one host."""
 
     queues: tuple[QueueShare, ...] = ()
-    """All queues of its NIC in the last window with packets; (): not counted, or a saved result,
-    which has the busiest one only (`HostLoad.carrying`)."""
+    """All queues of its NIC in the last window of the run; (): without packets, not counted, or a
+    saved result, which has the busiest one only (`HostLoad.carrying`)."""
     is_of_run: bool = True
     """Its newest window lies in the run; else it began before the first byte, or there is none
     yet."""
@@ -80,7 +80,7 @@ class HostSoFar:
             self._queues = ()
             return
         if not has_ended:
-            self._queues = queue_shares(load.queues) or self._queues  # an idle window says nothing
+            self._queues = queue_shares(load.queues)
 
     def load(self) -> HostLoad:
         return HostLoad(

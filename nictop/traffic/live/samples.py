@@ -124,7 +124,7 @@ def _host_sample_at(host: HostLoad, time: float) -> HostSample:
 def _newest_sample(view: RunView) -> RunSample:
     has_omitted = view.plan.omit > 0
     flows = [_newest_flow_sample(view, flow, now, has_omitted) for flow, now in _flows(view)]
-    last = view.end + MIN_CPU_WINDOW_SECONDS / 2  # half of the window is of the run
+    last = last_window_end(view)
     hosts = [_newest_host_sample(view, host, last) for host in view.hosts]
     return RunSample(view.seconds, tuple(flows), tuple(hosts))
 
@@ -138,18 +138,23 @@ def _newest_flow_sample(view: RunView, flow: Flow, now: FlowNow, has_omitted: bo
 def _newest_host_sample(view: RunView, host: HostLoad, last: float) -> HostSample:
     """Nothing before the first window that lies in the run, and none of those that end after
     `last`: an idle NIC, or what loads the host once the run is over, would be taken for its."""
-    busy = _newest_until(host.series, last)
+    busy = newest_until(host.series, last)
     if not view.host_now(host).is_of_run:
         # what one host does has no first byte: half of a window after its begin is of it
         is_half = busy is not None and busy.time >= MIN_CPU_WINDOW_SECONDS / 2
         is_told = is_half and view.plan.is_of_one_host
         return HostSample(host, busy if is_told else None, None, None)
-    carrying = _newest_until(host.carrying, last)
+    carrying = newest_until(host.carrying, last)
     age = None if busy is None else view.age_of(busy)
     return HostSample(host, busy, _packets_so_far(view, host, last), carrying, age)
 
 
-def _newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
+def last_window_end(view: RunView) -> float:
+    """Until when a window may end of which half is of the run."""
+    return view.end + MIN_CPU_WINDOW_SECONDS / 2
+
+
+def newest_until(points: Sequence[TimedT], last: float) -> TimedT | None:
     place = bisect_right(points, last, key=BY_TIME)
     return points[place - 1] if place else None
 
@@ -198,7 +203,7 @@ def _newest_state(points: Sequence[IntervalPoint]) -> Interval | None:
 def _packets_so_far(view: RunView, host: HostLoad, last: float) -> Packets | None:
     """The newest window until `last`, with the drops of all measured ones; without rates if
     something has happened to a NIC since it began."""
-    newest = _newest_until(host.packets, last)
+    newest = newest_until(host.packets, last)
     if newest is None:
         return None
     if view.was_interrupted(newest):

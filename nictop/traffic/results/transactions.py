@@ -3,6 +3,7 @@ in seconds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from statistics import mean
 
 from nictop.probe.light_dataclasses import dataclass
@@ -66,6 +67,11 @@ def _lost_share(latency: LatencyHistogram, lost: int) -> float:
     return lost / sent if sent else 0.0
 
 
+def _mean_of_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return mean(known) if known else None
+
+
 @dataclass(frozen=True)
 class TransactionFigures:
     """All measured seconds of a run; of a loaded one, those beside its bulk flow."""
@@ -105,11 +111,17 @@ class TransactionFigures:
     def floor(self) -> float | None:
         """Median latency of the generator alone: a run needs one half of it on each host. None: not
         measured."""
-        medians = []
+        return _mean_of_known(latency.p50 for latency in self._floor_latencies())
+
+    @property
+    def floor_mean(self) -> float | None:
+        """The same of its mean latency, far above the median where few transactions take long."""
+        return _mean_of_known(latency.mean for latency in self._floor_latencies())
+
+    def _floor_latencies(self) -> Iterator[LatencySummary]:
         for floor in self.floors:
-            if floor.latency is not None and floor.latency.p50 is not None:
-                medians.append(floor.latency.p50)
-        return mean(medians) if medians else None
+            if floor.latency is not None:
+                yield floor.latency
 
     @property
     def limited_by_generator(self) -> bool:

@@ -13,7 +13,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
-    from nictop.report.diff.compare import Side
+    from nictop.report.diff.findings import Side
     from nictop.rules import Diagnosis
     from nictop.tui.controllers.display import Display
     from nictop.tui.controllers.hosts import WatchedHosts
@@ -42,7 +42,7 @@ class Marked:
         return (self.host, self.nic, self.moment) == (other.host, other.nic, other.moment)
 
     def side(self) -> Side:
-        from nictop.report.diff.compare import Side
+        from nictop.report.diff.findings import Side
         from nictop.rules import Diagnosis
 
         diagnosis = self.diagnosis

@@ -392,9 +392,13 @@ def test_values_of_a_lost_host_have_their_age(
         assert "UTC · no data for 10 s" in text, command
         main([command, str(tmp_path / "r.nictop"), "--at", "+15"])
         assert "no data for" not in capsys.readouterr().out, command
-    main(["show", str(tmp_path / "r.nictop"), "--at", "+30", "--format", "json"])
-    age = json.loads(capsys.readouterr().out)["hosts"][0]["data_age"]
-    assert age == pytest.approx(10.4)
+    recorded = {}
+    for time in ("+15", "+30"):
+        main(["show", str(tmp_path / "r.nictop"), "--at", time, "--format", "json"])
+        recorded[time] = json.loads(capsys.readouterr().out)["hosts"][0]
+    assert recorded["+30"]["data_age"] == pytest.approx(10.4)
+    has_rates = {time: host["rates"] is not None for time, host in recorded.items()}
+    assert has_rates == {"+15": True, "+30": False}, "the live screen had none either"
 
 
 def test_a_recording_says_what_the_live_screen_said_of_the_last_hour(

@@ -30,7 +30,7 @@ def test_the_newest_of_each_text_with_its_time_and_their_number() -> None:
         KernelMessage(time=89_709.0, level=6, text=DOWN),
     )
     assert facts(snapshot) == [
-        Fact("14:08:30", f"{DOWN} (9 times)"),
+        Fact("14:08:30", f"{DOWN} (newest of 9 of this kind)"),
         Fact("09-20 13:15", RENAMED, "dim"),
     ]
 
@@ -62,6 +62,28 @@ def test_messages_of_other_devices_are_not_those_of_the_nic() -> None:
     assert kernel_log_section(None, make_pci("0000:05:00.0"), snapshot) == ()
     (section,) = other_messages_section(snapshot)
     assert section.facts == (Fact("14:13:20", other),)
+
+
+VF_RENAMED = "igbvf 0000:09:10.{0} ens224v{0}: renamed from eth{0}"
+
+
+def test_messages_of_two_devices_are_two_lines() -> None:
+    """Each of them was logged once."""
+    snapshot = host(
+        KernelMessage(time=100.0, level=6, text=VF_RENAMED.format(0)),
+        KernelMessage(time=101.0, level=6, text=VF_RENAMED.format(2)),
+    )
+    (section,) = other_messages_section(snapshot)
+    assert [fact.text for fact in section.facts] == [VF_RENAMED.format(2), VF_RENAMED.format(0)]
+
+
+def test_messages_that_differ_are_not_counted_as_the_newest_one() -> None:
+    """It was renamed twice, but once only from eth1."""
+    texts = (RENAMED, RENAMED.replace("eth0", "eth1"))
+    snapshot = host(*(KernelMessage(time=100.0, level=6, text=text) for text in texts))
+    assert [fact.text for fact in facts(snapshot)] == [f"{texts[1]} (newest of 2 of this kind)"]
+    snapshot = host(*(KernelMessage(time=100.0, level=6, text=RENAMED) for _ in range(2)))
+    assert [fact.text for fact in facts(snapshot)] == [f"{RENAMED} (2 times)"]
 
 
 def test_no_messages_no_section() -> None:

@@ -209,6 +209,15 @@ def test_a_host_lists_profiles_that_fit_no_device() -> None:
     assert ("Network managers", "Managed", "2 of 2 devices") in result
 
 
+def test_devices_are_counted_as_networkmanager_counts_them() -> None:
+    """``nmcli -g GENERAL.NM-MANAGED device show lo`` is yes, though it configures nothing there."""
+    described = {"managed": True, "external": True}
+    devices = {"ens192": described, "ens224": {"managed": False, "state": 10}}
+    host = host_facts({"base": "vmware-guest", "networkmanager": {"devices": devices}})
+    text = "1 of 2 devices; not configured by it: ens192"
+    assert ("Network managers", "Managed", text) in facts(host_profile_sections(host.snapshot))
+
+
 def test_a_host_without_managers() -> None:
     host = host_facts({"base": "hypervisor"})
     result = facts(host_profile_sections(host.snapshot))

@@ -24,12 +24,15 @@ from nictop.probe.records import (
     ManagedDevice,
     NetworkManager,
     Outdated,
+    PolicyRule,
+    Routing,
+    TableRoute,
     Unreadable,
     VirtualFunction,
 )
 from nictop.report.diff.compare import (
+    REBOOTED,
     HostDifferences,
-    Side,
     _without_common_items,
     compare_sides,
 )
@@ -44,8 +47,9 @@ from nictop.report.diff.document import (
     diff_markdown,
     diff_text,
 )
+from nictop.report.diff.findings import Side
 from nictop.report.diff.matching import match_nics
-from nictop.rules import RULES, Diagnosis, HostFacts, diagnose
+from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
 from nictop.wire.codec import decode
 from tests.support.findings import finding
 from tests.support.hostile import NAME
@@ -310,6 +314,152 @@ def test_no_address_where_the_other_side_has_one_is_a_difference() -> None:
     assert not differing(compare_sides(side(one), side(other, name="b")))
     diff = compare_sides(side(one), side(nic(2, "ens1"), name="b"))
     assert differing(diff) == {("ens1", "Global addresses")}
+
+
+def one_fact(diff: HostDifferences, label: str) -> tuple[str, str, str]:
+    """(left, right, kind)"""
+    (found,) = (fact for fact in diff.facts() if fact.label == label)
+    return found.left, found.right, found.kind
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_fact_that_says_none_is_no_difference_to_a_missing_one(is_left: bool) -> None:
+    """A link without addresses has "Address none", one with some has "IPv4 …" instead."""
+    known, empty = side(nic(2, "ens1", address="192.0.2.1")), side(nic(2, "ens1"))
+    diff = compare_sides(*((known, empty) if is_left else (empty, known)))
+    assert "Address" not in {fact.label for fact in diff.facts()}
+    assert differing(diff) == {("ens1", "Global addresses"), ("ens1", "IPv4")}
+    assert "none" not in one_fact(diff, "IPv4")
+
+
+def routed(known: Side, *routes: TableRoute, **unreadable: Unreadable) -> Side:
+    inventory = known.snapshot.inventory
+    assert inventory is not None
+    read = replace(inventory, routing=Routing(routes=routes, unreadable=unreadable))
+    return replace(known, snapshot=advance(known.snapshot, Line(inventory=read)))
+
+
+def table_route(destination: str, **fields: object) -> TableRoute:
+    known: dict[str, object] = {"type": "unicast", "table": 254, "protocol": 4, "ifindex": 2}
+    return msgspec.convert(
+        {"family": "ipv4", "destination": destination, **known, **fields}, TableRoute
+    )
+
+
+@pytest.mark.parametrize("other", ["a", "b"])
+def test_routes_are_compared(other: str) -> None:
+    """Those over a NIC with it, the others with the host; not what the kernel adds with an
+    address."""
+    link = nic(2, "ens1", address="192.0.2.2")
+    added = table_route("10.0.0.0/8", gateway="192.0.2.1", protocol=3)
+    tunnelled = table_route("172.16.0.0/12", ifindex=9, metric=50)
+    of_kernel = table_route("192.0.2.0/24", protocol=2)
+    known = routed(side(link), of_kernel)
+    diff = compare_sides(known, routed(side(link, name=other), of_kernel, added, tunnelled))
+    assert diff.number == 2
+    assert [(fact.label, fact.left, fact.right) for fact in diff.facts()] == [
+        ("Route", "", "172.16.0.0/12 metric 50"),
+        ("Route", "", "10.0.0.0/8 via 192.0.2.1"),
+    ]
+
+
+def test_rules_that_a_panel_only_counts_are_compared() -> None:
+    rules = [
+        PolicyRule("ipv4", priority, "table", table=100, source=f"192.0.2.{priority}/32")
+        for priority in range(1, 8)
+    ]
+    changed = [*rules[:-1], replace(rules[-1], table=200)]
+    sides = []
+    for known in (rules, changed):
+        read = routed(side(nic(2, "ens1")))
+        inventory = read.snapshot.inventory
+        assert inventory is not None
+        read_rules = replace(inventory, routing=Routing(rules=tuple(known)))
+        snapshot = advance(read.snapshot, Line(inventory=read_rules))
+        sides.append(replace(read, snapshot=snapshot))
+    diff = compare_sides(*sides)
+    left, right, kind = one_fact(diff, "Policy rule")
+    assert ("lookup 100" in left, "lookup 200" in right, kind) == (True, True, "differs")
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_routes_that_were_not_all_read_are_no_difference_but_named(is_left: bool) -> None:
+    too_many = Unreadable("failed", "more than 1024 next hops of IPv4")
+    known = routed(side(nic(2, "ens1")), table_route("10.0.0.0/8", gateway="192.0.2.1"))
+    cut = routed(side(nic(2, "ens1")), table_route("10.0.0.0/8"), routes=too_many)
+    diff = compare_sides(*((known, cut) if is_left else (cut, known)))
+    assert one_fact(diff, "Route")[2] == "unknown" and not diff.number - 1
+    assert any("routes not compared: not readable (more than" in note for note in diff.notes)
+    not_read = side(nic(2, "ens1"))
+    diff = compare_sides(*((known, not_read) if is_left else (not_read, known)))
+    assert one_fact(diff, "Route")[2] == "unknown" and diff.number == 0
+
+
+def booted(known: Side, boot_id: str, monotonic: float) -> Side:
+    hello = known.snapshot.hello
+    assert hello is not None
+    said = replace(hello, boot_id=boot_id, monotonic=monotonic, wall=1_800_000_000.0)
+    return replace(known, snapshot=replace(known.snapshot, hello=said))
+
+
+@pytest.mark.parametrize("nic_name", ["", "ens1"])
+def test_a_reboot_between_two_times_is_named(nic_name: str) -> None:
+    link = nic(2, "ens1")
+    before = booted(side(link, nic=nic_name), "1", 50_000.0)
+    after = booted(side(link, nic=nic_name), "2", 60.0)
+    diff = compare_sides(before, after)
+    assert diff.number == 1
+    assert "rebooted in between" in diff_text(diff, 80)
+    assert one_fact(diff, REBOOTED)[1] == "kernel started about 2027-01-15 07:59:00 UTC"
+    assert compare_sides(before, booted(side(link, nic=nic_name), "1", 60.0)).number == 0
+    other = replace(after, snapshot=replace(after.snapshot, host="b"))
+    assert compare_sides(before, other).number == 0, "another host"
+
+
+def diagnosed(known: Side, *found: Finding) -> Side:
+    return replace(known, diagnosis=Diagnosis(tuple(found), (), (known.snapshot.host,)))
+
+
+def test_a_finding_of_both_sides_with_another_severity_is_a_difference() -> None:
+    failed = finding(
+        severity="critical", host="a", subject="ens1", title="DHCP failed, not trying now"
+    )
+    waits = replace(failed, severity="warning", title="no DHCP reply yet")
+    known = side(nic(2, "ens1"))
+    diff = compare_sides(diagnosed(known, failed), diagnosed(known, waits))
+    assert diff.number == 1
+    text = diff_text(diff, 80)
+    assert "findings of both sides, with another severity or title" in text
+    assert "DHCP failed, not trying now" in text and "no DHCP reply yet" in text
+    assert compare_sides(diagnosed(known, failed), diagnosed(known, failed)).number == 0
+
+
+def test_numbers_doubts_and_own_addresses_in_a_title_are_no_difference() -> None:
+    known = finding(
+        severity="warning", host="a", subject="ens1", title="192.0.2.1 lost 30.9 k of 1.2 M"
+    )
+    counted = replace(known, title="192.0.2.1 lost 700 of 12 k")
+    doubtful = replace(known, title=f"may have changed: {known.title}", outdated=True)
+    ours = side(nic(2, "ens1", address="192.0.2.1"))
+    for other in (counted, doubtful):
+        assert compare_sides(diagnosed(ours, known), diagnosed(ours, other)).number == 0
+    theirs = side(nic(2, "ens9", address="192.0.2.9"), name="b")
+    moved = replace(counted, host="b", subject="ens9", title="192.0.2.9 lost 700 of 12 k")
+    assert compare_sides(diagnosed(ours, known), diagnosed(theirs, moved)).number == 0
+
+
+def test_two_findings_of_one_rule_and_subject_are_two() -> None:
+    """By what of the subject they are about."""
+    one = replace(finding(host="a", subject="ens1"), item="192.0.2.1")
+    other = replace(one, item="192.0.2.2")
+    known = side(nic(2, "ens1"))
+    diff = compare_sides(diagnosed(known, one, other), diagnosed(known, other))
+    assert (diff.number, diff.findings[0].side) == (1, "left")
+    exchanged = compare_sides(diagnosed(known, one), diagnosed(known, other))
+    assert [found.side for found in exchanged.findings] == ["left", "right"]
+    theirs = diagnosed(side(nic(2, "ens1"), name="b"), replace(other, host="b"))
+    assert compare_sides(diagnosed(known, one), theirs).number == 0, "its address"
+    assert compare_sides(diagnosed(known, one, other), theirs).number == 1
 
 
 def test_of_one_host_at_two_times_only_counters_and_times_are_expected_to_differ() -> None:

@@ -23,6 +23,7 @@ from nictop.traffic.results.result import Flow, Result, SocketFigures
 from tests.traffic.plans import PLAN
 from tests.traffic.runs import BUSY, PROVEN, flow, load, result
 
+SEEN = "seen there (time on all CPUs, in % of one): "
 SETUPS = {
     "a": NicSetup(None, (SendQueueing("ens4", "fq_codel"),)),
     "b": NicSetup(1, (SendQueueing("ens5", "mq"),)),
@@ -84,7 +85,8 @@ SLOW_CEILING = Ceiling(4.94e9, 7e6, "4.94 Gb/s: 10 GbE, MTU 1500, IPv4, MSS 100,
         ),
         (
             result(hosts=(BUSY_SENDER, load("b", "server"))),
-            "CPU 1 on a (sender), 97 % (softirq 10 %): generator thread iperf3 (pid 900) 90 %",
+            "CPU 1 on a (sender), 97 % (softirq 10 %), generator thread "
+            f"{SEEN}iperf3 (pid 900) 90 %",
         ),
         (
             result(sockets=(FULL_WINDOW,)),
@@ -554,30 +556,37 @@ def receiver(*threads: ThreadLoad, full: tuple[BusyCpu, ...] = (FULL_CPU,)) -> R
 def test_other_process_on_the_receivers_cpu_is_named() -> None:
     assert bottleneck(receiver(OTHER_THREAD, GENERATOR_THREAD)) == (
         "CPU 1 on b (receiver), 100 % (user 50 %, system 45 %, softirq 5.0 %), shared with "
-        "other processes: yes (pid 812) 52 %; generator iperf3 (pid 900) 46 % (of one CPU, on any "
-        "of them)"
+        f"other processes {SEEN}yes (pid 812) 52 %; generator iperf3 (pid 900) 46 %"
     )
+
+
+def test_shares_beside_a_cpu_are_not_said_to_be_its_load() -> None:
+    """99 % and 17 % were written beside a CPU at 84 %."""
+    nearly = replace(FULL_CPU, busy=0.84)
+    probe = replace(OTHER_THREAD, pid=753, share=0.17, cpus=(0, 1), probe=True)
+    sentence = bottleneck(receiver(replace(OTHER_THREAD, share=0.99), probe, full=(nearly,)))
+    assert f"b CPU 1 at 84 %; {SEEN}yes (pid 812) 99 %, nictop's probe (pid 753) 17 %" in sentence
 
 
 def test_a_process_of_several_threads_is_named_once() -> None:
     """iperf3 has a thread for each stream from 3.16 on."""
     threads = [replace(GENERATOR_THREAD, share=share) for share in (0.18, 0.16, 0.12)]
-    assert "; generator iperf3 (pid 900) 46 % in 3 threads (of one CPU, on any" in bottleneck(
+    assert "; generator iperf3 (pid 900) 46 % in 3 threads" in bottleneck(
         receiver(OTHER_THREAD, *threads)
     )
     busy = [replace(OTHER_THREAD, pid=pid, share=share) for pid, share in ((5, 0.3), (6, 0.25))]
-    assert "processes: yes (pid 6) 50 % in 2 threads, yes (pid 5) 30 %;" in bottleneck(
+    assert f"processes {SEEN}yes (pid 6) 50 % in 2 threads, yes (pid 5) 30 %;" in bottleneck(
         receiver(busy[0], busy[1], busy[1], *threads)
     )
 
 
 def test_the_probe_of_nictop_is_named() -> None:
     own = replace(OTHER_THREAD, name="python3", probe=True)
-    assert "shared with other processes: nictop's probe (pid 812) 52 %;" in bottleneck(
+    assert f"shared with other processes {SEEN}nictop's probe (pid 812) 52 %;" in bottleneck(
         receiver(own, GENERATOR_THREAD)
     )
     idle = replace(GENERATOR_THREAD, cpus=(3,))
-    assert "most of it not by this test: nictop's probe (pid 812) 100 %" in bottleneck(
+    assert f"most of it not by this test; {SEEN}nictop's probe (pid 812) 100 %" in bottleneck(
         receiver(replace(own, share=1.0), idle)
     )
 
@@ -586,15 +595,15 @@ def test_generator_of_the_other_end_is_named() -> None:
     """The ends are two names of one machine, or two namespaces."""
     other = replace(GENERATOR_THREAD, pid=901, other_end=True, generator=False)
     assert (
-        "shared with other processes: iperf3 (pid 901, the other end) 46 %; generator"
+        f"shared with other processes {SEEN}iperf3 (pid 901, the other end) 46 %; generator"
         in bottleneck(receiver(GENERATOR_THREAD, other))
     )
 
 
 def test_cpu_filled_by_the_generator() -> None:
     assert bottleneck(receiver(replace(GENERATOR_THREAD, share=0.94))) == (
-        "CPU 1 on b (receiver), 100 % (user 50 %, system 45 %, softirq 5.0 %): generator thread "
-        "iperf3 (pid 900) 94 % (of one CPU, on any of them)"
+        "CPU 1 on b (receiver), 100 % (user 50 %, system 45 %, softirq 5.0 %), generator thread "
+        f"{SEEN}iperf3 (pid 900) 94 %"
     )
 
 
@@ -604,19 +613,21 @@ def test_full_cpu_that_the_run_does_not_use_is_no_cause() -> None:
         receiver(replace(OTHER_THREAD, share=1.0, cpus=(1,)), replace(GENERATOR_THREAD, cpus=(3,)))
     )
     assert sentence.startswith("not determined")
-    told = "(user 50 %, system 45 %, softirq 5.0 %), most of it not by this test: yes (pid 812) 100"
-    assert f"b CPU 1 at 100 % {told}" in sentence
+    told = "(user 50 %, system 45 %, softirq 5.0 %), most of it not by this test"
+    assert f"b CPU 1 at 100 % {told}; {SEEN}yes (pid 812) 100" in sentence
     # nor a CPU that the generator hardly uses
     sentence = bottleneck(
         receiver(replace(OTHER_THREAD, share=0.95), replace(GENERATOR_THREAD, share=0.05))
     )
     assert sentence.startswith("not determined")
-    assert "most of it not by this test: yes (pid 812) 95 %, iperf3 (pid 900) 5.0 %" in sentence
+    assert (
+        f"most of it not by this test; {SEEN}yes (pid 812) 95 %, iperf3 (pid 900) 5.0 %" in sentence
+    )
     # nor one of which others use most, whatever part the generator got
     sentence = bottleneck(
         receiver(replace(OTHER_THREAD, share=1.0), replace(GENERATOR_THREAD, share=0.2))
     )
-    assert "test: yes (pid 812) 100 %, iperf3 (pid 900) 20 %" in sentence
+    assert f"test; {SEEN}yes (pid 812) 100 %, iperf3 (pid 900) 20 %" in sentence
 
 
 def test_full_cpu_of_the_generator_is_named_before_others() -> None:
@@ -637,8 +648,7 @@ def test_softirq_and_other_processes() -> None:
     sentence = bottleneck(receiver(daemon, replace(OTHER_THREAD, share=0.25), full=(soft,)), SETUPS)
     assert (
         sentence
-        == "CPU 1 on b (receiver), 70 % softirq, single queue, also running yes (pid 812) 25 % "
-        "(of one CPU, on any of them)"
+        == f"CPU 1 on b (receiver), 70 % softirq, single queue, also {SEEN}yes (pid 812) 25 %"
     )
     assert bottleneck(receiver(daemon, full=(soft,)), SETUPS).endswith("70 % softirq, single queue")
 
@@ -729,8 +739,8 @@ def test_other_processes_on_all_cpus_are_named() -> None:
         **TWO_CORES,
     )
     assert bottleneck(result(hosts=(load("a"), busy))) == (
-        "all CPUs of b: 1.83 of 2 cores busy, CPU 1 at 92 %; other processes: yes (pid 812) 52 % "
-        "(of one CPU, on any of them)"
+        "all CPUs of b: 1.83 of 2 cores busy, CPU 1 at 92 %; other processes (in % of one "
+        "CPU): yes (pid 812) 52 %"
     )
     little = (OTHER_THREAD, replace(GENERATOR_THREAD, share=0.03))
     idle = load("b", "server", threads=little, **{**TWO_CORES, "user": 1.5, "softirq": 0.01})
@@ -1110,7 +1120,7 @@ def test_datagrams_have_a_packet_rate() -> None:
         plan=replace(PLAN, protocol="udp", length=1250),
         hosts=(BUSY_SENDER, load("b", "server")),
     )
-    assert bottleneck(run).endswith("any of them), at 100 kpps of 1250 B each")
+    assert bottleneck(run).endswith("iperf3 (pid 900) 90 %, at 100 kpps of 1250 B each")
     small = replace(run, plan=replace(run.plan, length=125))
     assert bottleneck(small).endswith("1.00 Mpps of 125 B each, limited by packet rate")
 
@@ -1289,8 +1299,8 @@ def test_one_machine_is_one_row_of_cpus(proof: PathProof | None) -> None:
         ends = (ends[0], replace(ends[1], machine_of=""))
     sentence, rows = examined_bottleneck(result(hosts=ends, proof=proof, sockets=(FREE_CWND,)))
     assert sentence.startswith(
-        "CPU 1 on a and b (one machine), 98 % (system 50 %, user 40 %, softirq 2.0 %): generator "
-        "thread iperf3 (pid 9"
+        "CPU 1 on a and b (one machine), 98 % (system 50 %, user 40 %, softirq 2.0 %), generator "
+        f"thread {SEEN}iperf3 (pid 9"
     )
     of_cpus = [row for row in rows if "CPU" in row.limit]
     assert [row.verdict for row in of_cpus] == ["cause", "possible"]

@@ -15,6 +15,7 @@ from nictop.report.runs.points import column_titles, point_cells, set_up_points
 from nictop.report.runs.sentences import plan_text, result_sentences
 from nictop.report.runs.text import experiment_text, run_text, stored_runs_text
 from nictop.traffic.analysis.comparison import compare, compare_stored_runs
+from nictop.traffic.analysis.cpu_limits import SEEN_THERE
 from nictop.traffic.analysis.setup_facts import (
     NicSetup,
     ReceiveCoalescing,
@@ -241,6 +242,24 @@ def test_a_generator_that_takes_a_tenth_of_the_latency_is_not_excluded(
     assert ("generator", verdict) in limits(rr(80, floors=(floor(own),)))[1]
 
 
+@pytest.mark.parametrize(("mean", "verdict"), [(23_600, "possible"), (700, "excluded")])
+def test_a_generator_with_a_long_mean_is_not_excluded_by_its_median(
+    mean: float, verdict: str
+) -> None:
+    """698 µs of the median of 81.5 ms, but 23.6 ms of a mean of about that."""
+    known = floor(698)
+    assert known.latency is not None
+    slow = replace(known, latency=replace(known.latency, mean=mean / 1e6))
+    run = rr(81_500, floors=(slow,))
+    assert ("generator", verdict) in limits(run)[1]
+    texts = {one.kind: one.text for one in result_sentences(run)}
+    assert ("p50 698 µs, mean 23.6 ms" in texts["floor"]) == (verdict == "possible")
+    if verdict == "possible":
+        rows = transaction_bottleneck(run, {})[1]
+        (value,) = (one.value for one in rows if one.limit == "generator")
+        assert value.startswith("23.6 ms of the mean latency of 8"), value
+
+
 @pytest.mark.parametrize(
     ("own", "text"),
     [
@@ -316,13 +335,13 @@ def test_a_cpu_that_others_fill_is_possible_on_both_hosts() -> None:
     sentence, rows = transaction_bottleneck(with_full_cpus(a=full, b=full), {})
     assert sentence.startswith("not determined; possible: CPU 3 on a, 98 % busy, most of it not by")
     verdicts = {one.limit: (one.verdict, one.value) for one in rows}
-    told = "98 % busy, most of it not by this test: sh (pid 580) 97 % (of one CPU, on any of them)"
+    told = f"98 % busy, most of it not by this test; {SEEN_THERE}: sh (pid 580) 97 %"
     assert verdicts["CPU 3 on a"] == verdicts["CPU 3 on b"] == ("possible", told)
 
 
 def test_a_cpu_that_the_run_fills_is_the_cause() -> None:
     run = with_full_cpus(b=(BusyCpu(3, 0.97, 0.02), OWN))
-    assert limits(run)[0].startswith("CPU 3 on b, 97 % busy: iperf3 (pid 600) 90 %")
+    assert limits(run)[0].startswith("CPU 3 on b, 97 % busy; seen there (time on all CPUs, in %")
 
 
 def test_a_cpu_that_is_nearly_full_is_not_excluded() -> None:

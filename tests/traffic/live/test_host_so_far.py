@@ -42,3 +42,17 @@ def test_queues_are_those_of_the_last_window_of_the_run() -> None:
         watched.read(AXIS, 0.0, PLANNED_SECONDS)
     shares = {queue.queue: queue.share for queue in watched.now().queues}
     assert shares[0] == 1.0 and not shares.get(1), shares
+
+
+def test_a_window_without_packets_has_no_shares() -> None:
+    """The cable was cut at second 2: what its queues carried before is not that of now."""
+    session = session_of(ScriptedSource("b"))
+    host = RunHost(session)
+    session.process(Line(hello=HELLO), AXIS)
+    session.process(Line(inventory=inventory(links=(NIC,))), AXIS)
+    watched = HostSoFar(host, "server", 4)
+    for second in range(5):
+        record = counters(second, 1000 * min(second, 2), 0)
+        session.process(Line(counters=record), record.time)
+        watched.read(AXIS, 0.0, PLANNED_SECONDS)
+        assert bool(watched.now().queues) == (0 < second <= 2), second

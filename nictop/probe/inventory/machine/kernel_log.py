@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import itemgetter
 
-from nictop.probe.inventory.machine.message_device import addresses_in, parse_device
+from nictop.probe.inventory.machine.message_device import addresses_in, device_in, parse_device
 from nictop.probe.inventory.machine.message_table import (
     LOG_DAEMON,
     MAX_KMSG_BYTES,
@@ -144,12 +144,6 @@ def is_about_a_nic(known: Known, text: str, functions: frozenset[str]) -> bool:
     """Messages of the PCI core and of vfio name devices of any kind: those that name one of
     `functions`."""
     return known.driver not in OF_ANY_DEVICE or not functions.isdisjoint(addresses_in(text))
-
-
-def device_in(text: str) -> str:
-    """What distinguishes the devices in messages of one text; "": the message names none."""
-    device, name = parse_device(text)
-    return device or name or ""
 
 
 def fair_shares(groups: dict[tuple[str, str], Group]) -> list[tuple[Group, int]]:

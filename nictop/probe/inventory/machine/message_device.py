@@ -88,3 +88,9 @@ def parse_device(text: str) -> tuple[str | None, str | None]:
     if match is None:
         return address, None
     return address, match[1]
+
+
+def device_in(text: str) -> str:
+    """What distinguishes the devices in messages of one text; "": the message names none."""
+    device, name = parse_device(text)
+    return device or name or ""

@@ -1,12 +1,13 @@
 """The queues of both NICs of a run as bars: the share of the packets that each carried in the last
-reading with packets, and its CPU.
+reading, and its CPU.
 
  RX b:ens4 · 4 queues · last reading
    0 ███████████████ 97 %  CPU 2
    1 ▏                1 %  CPU 0
  2 others             2 %
 
-A stored run has the busiest queue of each NIC only; the rest is one line.
+A stored run has the busiest queue of each NIC only; the rest is one line. Where its last reading
+was without packets, the last one with some is shown, with its time.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.analysis.nic_load import QueueShare
 from nictop.traffic.live.run_view import RunView
+from nictop.traffic.live.samples import last_window_end, newest_until
 from nictop.traffic.results.host_load import HostLoad
 from nictop.tui.widgets.base.line_widget import LineWidget, SpanLine
 from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
@@ -49,9 +51,9 @@ def draw_queue_bars(
 def _host_lines(
     run_view: RunView, load: HostLoad, width: int, rows: int, glyphs: Glyphs
 ) -> list[SpanLine]:
-    queues, others = _queues_of(run_view, load)
+    queues, others, reading = _queues_of(run_view, load)
     count = len(queues) + others
-    title = _title(host_label(load, run_view), count, width, glyphs)
+    title = _title(host_label(load, run_view), count, reading, width, glyphs)
     lines: list[SpanLine] = [((shown(f" {title}", width, glyphs), "title"),)]
     if not queues:
         return [*lines, ((shown(f"   {_why_none(run_view, load)}", width, glyphs), "dim"),)]
@@ -71,37 +73,46 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _title(label: str, count: int, width: int, glyphs: Glyphs) -> str:
+def _title(label: str, count: int, reading: str, width: int, glyphs: Glyphs) -> str:
     """``RX b:ens4 · 4 queues · last reading``: beside it are means of the whole run, or values at
-    the cursor."""
+    the cursor. `reading`: of which the shares are."""
     if not count:
         return label
     counted = f"{label} · {_counted(count, 'queue')}"
-    for title in (f"{counted} · {LAST_READING}", f"{label} · {LAST_READING}"):
+    for title in (f"{counted} · {reading}", f"{label} · {reading}"):
         if cells(glyphs.text(title)) < width:
             return title
-    return counted
+    return counted if reading == LAST_READING else f"{reading}: {label}"
 
 
 def _why_none(run_view: RunView, load: HostLoad) -> str:
     """Why no queue of the host has a bar."""
-    is_early = run_view.result is None and not run_view.host_now(load).is_of_run
-    return "not measured yet" if is_early else "no packets counted per queue"
+    if run_view.result is None:
+        if not run_view.host_now(load).is_of_run:
+            return "not measured yet"
+        newest = newest_until(load.packets, last_window_end(run_view))
+        if newest is not None and newest.received == newest.sent == 0:
+            return f"no packets in the {LAST_READING}"
+    return "no packets counted per queue"
 
 
-def _queues_of(run_view: RunView, load: HostLoad) -> tuple[Sequence[QueueShare], int]:
-    """The queues whose share is known, and the number of the others."""
+def _queues_of(run_view: RunView, load: HostLoad) -> tuple[Sequence[QueueShare], int, str]:
+    """The queues whose share is known, the number of the others, and the reading that they are
+    of."""
     now = run_view.host_now(load)
     if now.queues:
-        return now.queues, 0
+        return now.queues, 0, LAST_READING
     if not now.is_of_run and run_view.result is None:
-        return (), 0
-    for window in reversed(load.carrying):
+        return (), 0, ""
+    last = newest_until(load.carrying, last_window_end(run_view))
+    windows = load.carrying if run_view.result is not None else filter(None, (last,))
+    for window in reversed(tuple(windows)):
         if window.queue is not None:
             share = 1.0 if window.share is None else window.share
             busiest = QueueShare(window.queue, share, window.cpus)
-            return (busiest,), max(0, window.queues - 1)
-    return (), 0
+            reading = LAST_READING if window is last else f"at {window.time:.1f} s"
+            return (busiest,), max(0, window.queues - 1), reading
+    return (), 0, ""
 
 
 def _busiest(queues: Sequence[QueueShare], count: int) -> list[QueueShare]:

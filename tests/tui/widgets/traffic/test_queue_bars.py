@@ -15,7 +15,7 @@ from nictop.traffic.live.host_so_far import LiveHostFigures
 from nictop.traffic.live.run_view import RunView
 from nictop.traffic.results.host_load import HostLoad
 from nictop.tui.widgets.traffic.queue_bars import draw_queue_bars
-from tests.traffic.pictures import flow, host, run_view, steady
+from tests.traffic.pictures import altered, flow, host, run_view, steady
 
 
 def text(view: RunView, width: int = 36, rows: int = 20, glyphs: Glyphs = UNICODE) -> list[str]:
@@ -79,6 +79,39 @@ def test_a_stored_result_has_the_busiest_queue_and_the_others() -> None:
     assert lines[0].rstrip() == " TX a:ens4 · 4 queues · last reading"
     assert lines[1].split()[-3:] == ["pkts", "CPU", "2"] and " 97 %" in lines[1]
     assert lines[2].rstrip() == " 3 others: 3 %"
+
+
+def cut_at_second_4(*, is_over: bool) -> RunView:
+    shown = run_view(flow(steady(1e9)))
+    hosts = []
+    for load in shown.hosts:
+        packets = tuple(
+            one if one.time <= 4 else replace(one, received=0.0, sent=0.0) for one in load.packets
+        )
+        carrying = tuple(
+            one if one.time <= 4 else replace(one, queue=None, share=None) for one in load.carrying
+        )
+        hosts.append(replace(load, packets=packets, carrying=carrying))
+    cut = altered(shown, hosts=tuple(hosts))
+    return replace(cut, result=cut.so_far) if is_over else cut
+
+
+def test_a_last_reading_without_packets_has_no_shares() -> None:
+    """Those of the last reading with packets stood beside 0 pps until the end of the test."""
+    lines = [line.rstrip() for line in text(cut_at_second_4(is_over=False), 40)]
+    assert lines == [
+        " TX a:ens4",
+        "   no packets in the last reading",
+        " RX b:ens4",
+        "   no packets in the last reading",
+    ]
+
+
+def test_a_result_says_when_the_last_packets_were_counted() -> None:
+    lines = [line.rstrip() for line in text(cut_at_second_4(is_over=True))]
+    assert lines[0] == " TX a:ens4 · 4 queues · at 4.0 s"
+    assert "last reading" not in "".join(lines)
+    assert text(cut_at_second_4(is_over=True), 18)[0].startswith(" at 4.0 s: TX a")
 
 
 def test_in_ascii_bars_are_whole_cells() -> None:
