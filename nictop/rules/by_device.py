@@ -8,6 +8,7 @@ from typing import Literal
 from nictop.model.devices.tree import Row
 from nictop.model.snapshot import Snapshot
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
 from nictop.rules.subjects import is_up
@@ -23,16 +24,24 @@ SubjectLoss = Literal["", "gone", "down"]
 
 def device_findings(diagnosis: Diagnosis | None, host: str) -> DeviceFindings:
     """The findings of one host by device. Those about something else are under the name of their
-    subject."""
+    subject. One that is also about another device has the name of its subject there."""
     found: dict[int | str, list[Finding]] = {}
     for finding in open_findings(diagnosis):
-        if finding.host != host:
-            continue
-        device: int | str = finding.subject
-        if finding.ifindex is not None:
-            device = finding.ifindex
-        found.setdefault(device, []).append(finding)
+        if finding.host == host:
+            device: int | str = finding.subject
+            if finding.ifindex is not None:
+                device = finding.ifindex
+            found.setdefault(device, []).append(finding)
+        for name, ifindex in finding.also:
+            if name == host:
+                found.setdefault(ifindex, []).append(_seen_elsewhere(finding, host))
     return found
+
+
+def _seen_elsewhere(finding: Finding, host: str) -> Finding:
+    """``vm1 ens224: 192.0.2.7 is also on vm2 ens224``"""
+    subject = finding.subject if finding.host == host else f"{finding.host} {finding.subject}"
+    return replace(finding, title=f"{subject}: {finding.title}")
 
 
 def reported_now(finding: Finding, diagnosis: Diagnosis) -> Finding | None:

@@ -115,6 +115,9 @@ class Finding:
     outdated: bool = False
     """An event that may have changed it is newer than what it rests on, or it was not checked again
     (`nictop.rules.outdated`, `nictop.rules.unchecked.open_findings`); the title says so."""
+    also: tuple[tuple[str, int], ...] = ()
+    """Host and ifindex of other netdevs that it is about, which have no finding of their own for
+    it: as the other one with the same address."""
 
     @property
     def identity(self) -> FindingIdentity:

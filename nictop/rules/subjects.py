@@ -3,7 +3,7 @@ nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.rates.links import LinkRates
@@ -167,12 +167,15 @@ def link_finding(
     why: str,
     fixes: tuple[Fix, ...] = (),
     item: str = "",
+    also: Iterable[tuple[HostFacts, Link]] = (),
 ) -> Finding:
     """A finding with a link as its subject. Its `rule` is filled in by the registry. The guest that
-    has the link is among the evidence."""
+    has the link is among the evidence. `also`: other links that have no finding of their own for
+    it."""
     evidence += _guest_evidence(host, link, evidence)
     about = (host.name, link.name, title, evidence, why, fixes, link.ifindex)
-    return Finding("", severity, *about, item)
+    others = tuple(dict.fromkeys((one.name, other.ifindex) for one, other in also))
+    return Finding("", severity, *about, item, also=others)
 
 
 def _guest_evidence(

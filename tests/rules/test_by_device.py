@@ -9,7 +9,8 @@ import pytest
 from nictop.model.snapshot import Snapshot, advance
 from nictop.probe.records import Line, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET
-from nictop.rules.by_device import is_subject_gone
+from nictop.rules import Diagnosis
+from nictop.rules.by_device import device_findings, is_subject_gone
 from tests.support.findings import finding
 from tests.support.lines import gone, inventory, link
 
@@ -36,3 +37,16 @@ def test_what_was_not_read_is_not_gone(about: object, source: str) -> None:
         read = Line(inventory=replace(line.inventory, unreadable=unreadable))
         snapshot = advance(Snapshot.empty("vm1"), read)
         assert is_subject_gone(about, snapshot) is is_gone  # type: ignore[arg-type]
+
+
+def test_a_finding_is_at_each_device_that_it_is_about() -> None:
+    """The other one with the same address, on another host or this one, had no mark."""
+    about = replace(finding(host="vm1", title="twice"), ifindex=2, also=(("vm2", 3), ("vm1", 4)))
+    diagnosis = Diagnosis((about,), (), ("vm1", "vm2"))
+    of_first, of_second = (device_findings(diagnosis, name) for name in ("vm1", "vm2"))
+    assert {device: [one.title for one in found] for device, found in of_first.items()} == {
+        2: ["twice"],
+        4: ["ens224: twice"],
+    }
+    assert [one.title for one in of_second[3]] == ["vm1 ens224: twice"]
+    assert of_second[3][0].identity == about.identity

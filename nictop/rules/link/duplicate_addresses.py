@@ -187,6 +187,7 @@ def _once_it_is_up(
         "reach either host.",
         fixes=tuple(_changes(place, others[0], hosts)),
         item=address,
+        also=[(other.host, other.link) for other in others],
     )
 
 
@@ -239,6 +240,7 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         why=why,
         fixes=fixes,
         item=place.address.address,
+        also=[(other.host, other.link) for other in others],
     )
 
 
@@ -325,6 +327,7 @@ def _rejected(
         why=why,
         fixes=_fixes(place, others[0], hosts),
         item=address,
+        also=[(other.host, other.link) for other in others],
     )
 
 

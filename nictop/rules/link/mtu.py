@@ -68,6 +68,7 @@ def mtu_differs_in_one_subnet(hosts: Sequence[HostFacts]) -> Outcomes:
                 ),
                 why=WHY,
                 fixes=(*mtu_fixes(host, link, usual), *_on_the_other(other_host, other, link.mtu)),
+                also=[(other_host, other)],
             )
 
 

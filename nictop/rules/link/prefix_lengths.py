@@ -103,6 +103,7 @@ def prefix_length_differs(hosts: Sequence[HostFacts]) -> Outcomes:
                 *on_peer(other.host.name, (_fix(other, length, "peer"),)),
             ),
             item=place.address.address,
+            also=[(other.host, other.link)],
         )
 
 

@@ -109,6 +109,7 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
                 finding,
                 title=f"{finding.title}; also {also}",
                 evidence=(*finding.evidence, evidence),
+                also=tuple((host.name, other.ifindex) for other, _, _ in others),
             )
         yield replace(finding, severity="info")
 
