@@ -108,7 +108,8 @@ class HostSession:
         memory_share: float = 1.0,
     ) -> None:
         self.host, self.name = host, host.label if source is None else source.name
-        self.snapshot = Snapshot.empty(self.name)
+        is_replayed = host.address == RECORDED
+        self.snapshot = replace(Snapshot.empty(self.name), is_replayed=is_replayed)
         self.history, self.window = History(HISTORY_LENGTH, memory_share), RatesWindow(memory_share)
         """Empty if they are not stored."""
         self.received_at: float | None = None

@@ -180,6 +180,8 @@ class Snapshot:
     agents: AgentsTold = field(default_factory=dict)
     """What the agents of its guests told when they were asked last; of a guest that is not there:
     its agent was not asked."""
+    is_replayed: bool = False
+    """It is read from a recording: what its probe was to read next may not be in it."""
 
     @property
     def is_lost(self) -> bool:
@@ -278,7 +280,7 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
 def reading_notice(snapshot: Snapshot) -> str:
     """``read again in 8 s: values were read before an event (NetworkManager)``; "" as
     `outdated_text`. What happens is first, as a narrow screen cuts the end. The times are those of
-    the newest reading of the host."""
+    the newest reading of the host. Of a recording what was to be read later is not announced."""
     event, counters = snapshot.unread_event, snapshot.counters
     if event is None:
         return ""
@@ -286,6 +288,9 @@ def reading_notice(snapshot: Snapshot) -> str:
     if event.source == "silence":
         return what
     values = f"values were {what}"
+    is_begun = counters is not None and event.due is not None and event.due <= counters.time
+    if snapshot.is_replayed and not is_begun:
+        return values
     if counters is None or counters.time < event.time:
         return f"to be read again: {values}"
     return f"{_next_reading_text(event, counters.time, _last_stop(snapshot))}: {values}"
@@ -751,7 +756,8 @@ def _with_hello(snapshot: Snapshot, hello: Hello) -> Snapshot:
     known = snapshot.hello
     same_boot = known is not None and known.boot_id == hello.boot_id and bool(hello.boot_id)
     if not same_boot or known is None:
-        return replace(Snapshot.empty(snapshot.host), state="live", hello=hello)
+        empty = replace(Snapshot.empty(snapshot.host), is_replayed=snapshot.is_replayed)
+        return replace(empty, state="live", hello=hello)
     if hello.monotonic <= known.monotonic:  # the same one, as in a recording
         return replace(snapshot, state="live", message="", inventory_pending=True)
     lost = Outdated(hello.monotonic, "connection", due=hello.monotonic)

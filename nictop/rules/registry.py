@@ -417,7 +417,7 @@ def _skipped(rule: Rule, host: HostFacts, gaps: Iterable[tuple[str, Missing]]) -
             if why.detail == NOT_OFFERED_BY_ESXI:
                 continue
             cause: Cause = "rights" if why.reason == "needs_root" else "no_answer"
-            is_retried_soon = is_retried(host.inventory, why)
+            is_retried_soon = not host.snapshot.is_replayed and is_retried(host.inventory, why)
             reason = reason_text(source, why)
             yield Skipped(rule.name, host.name, subject, reason, cause, is_retried_soon)
 

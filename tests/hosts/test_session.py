@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nictop.hosts.session import HELD_UP_REASON, LATE_REASON, HostSession, Item, running
-from nictop.hosts.specification import Host
+from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.model.snapshot import BEFORE_SILENCE, Snapshot, outdated_text, watchable_links
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import Clock, DriverInfo, Line, Request
@@ -255,3 +255,12 @@ def test_readings_that_a_pause_has_held_up_do_not_make_the_connection_slow(waiti
     assert one.status(114.1, 1.0) == "silent"
     notice = one.notice(114.1, 1.0)
     assert notice.startswith("values are ") and notice.endswith(f"old: {HELD_UP_REASON}")
+
+
+@pytest.mark.parametrize("address", [RECORDED, LOCAL])
+def test_a_host_of_a_recording_is_one_until_its_end(address: str) -> None:
+    """Also across a reboot, after which nothing else is known of it."""
+    session = HostSession(Host("a", address))
+    for line in (HELLO, replace(HELLO, boot_id="another")):
+        session.process(Line(hello=line), 0.0)
+        assert session.snapshot.is_replayed == (address == RECORDED)

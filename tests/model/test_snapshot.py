@@ -286,6 +286,22 @@ def test_a_reading_that_was_stopped_does_not_count_on() -> None:
     assert reading_notice(later).startswith("being read once more for 31 s: ")
 
 
+def test_what_was_to_be_read_later_is_not_announced_of_a_recording() -> None:
+    """The demo said "read again in 22 s" nine seconds before its end."""
+    read = replace(snapshot_of(HELLO, inventory(time=4000.0)), is_replayed=True)
+    told = "values were read before an event (address)"
+    for due in (5022.0, None):
+        waiting = advance(read, Line(outdated=Outdated(4999.0, "address", due=due)))
+        for snapshot in (waiting, advance(waiting, Line(counters=traffic(5000.0, 4, 10)))):
+            assert reading_notice(snapshot) == told
+            live = reading_notice(replace(snapshot, is_replayed=False))
+            assert "read again" in live and live.endswith(told)
+    known = read.hello
+    assert known is not None
+    rebooted = advance(read, Line(hello=replace(known, boot_id="another")))
+    assert rebooted.is_replayed
+
+
 def test_the_round_trip_is_that_of_this_connection_and_the_offset_stays() -> None:
     measured = Clock(5002.0, 3.5, 0.1, round_trip=0.033)
     before = advance(snapshot_of(HELLO, inventory(time=5000.0)), Line(clock=measured))

@@ -188,6 +188,8 @@ def test_what_failed_is_read_again_and_that_is_said_of_live_hosts() -> None:
         "(NetworkManager did not answer); retry follows"
     )
     assert "so far" not in all_clear(retried)[0] and "retry" not in all_clear(retried)[0]
+    replayed = replace(snapshot_of(late, host="vm2"), is_replayed=True)
+    assert not any(one.is_retried for one in diagnose([HostFacts(replayed)]).skipped)
     hidden = replace(late, unreadable={"networkmanager": Unreadable("needs_root")})
     assert not any(one.is_retried for one in diagnose([HostFacts(snapshot_of(hidden))]).skipped)
     waiting = diagnose([HostFacts(snapshot_of(without_managers(inventory())))])

@@ -388,7 +388,7 @@ def retried_texts(snapshot: Snapshot) -> list[str]:
     """``NetworkManager (D-Bus): not readable (did not answer); retry follows``: sources that
     failed, of a live host."""
     inventory = snapshot.inventory
-    if inventory is None or snapshot.state != "live":
+    if inventory is None or snapshot.state != "live" or snapshot.is_replayed:
         return []
     texts = []
     for source, why in inventory.unreadable.items():
