@@ -473,12 +473,10 @@ async def test_no_key_is_for_another_finding_than_the_one_that_was_resolved(
         first, second = (finding(subject=name) for name in ("ens1", "ens2"))
         await show(screen, first, second)
         await screen.press("4", "down", "up")
-        for seconds in (1.0, 31.0, 1.0):
+        for time, seconds in ((2.0, 1.0), (33.0, 31.0), (34.0, 1.0)):
             now[0] += seconds
-            screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
-            changed = replace(second, why=str(now[0]))
-            screen.nictop.diagnosis.publish(Diagnosis((changed,), ()))
-            await screen.settle()
+            await screen.receive(counters(time, {2: (0, 0)}))
+            await screen.show_diagnosis(Diagnosis((replace(second, why=str(now[0])),), ()))
         assert screen.lines(FindingPage)[0] == f" {CHOSEN_IS_RESOLVED}"
         await screen.press("y")
         assert not copied(screen)
@@ -497,12 +495,11 @@ async def test_there_is_no_finding_behind_the_last_one_that_was_resolved(
         found = [finding(subject=f"ens{number}") for number in (1, 2, 3)]
         await show(screen, *found)
         await screen.press("4", "end")
-        for seconds in (1.0, 31.0, 1.0):
+        for time, seconds in ((2.0, 1.0), (33.0, 31.0), (34.0, 1.0)):
             now[0] += seconds
-            screen.nictop.hosts.changed.publish()  # all that is drawn then is of that time
+            await screen.receive(counters(time, {2: (0, 0)}))
             changed = tuple(replace(one, why=str(now[0])) for one in found[:2])
-            screen.nictop.diagnosis.publish(Diagnosis(changed, ()))
-            await screen.settle()
+            await screen.show_diagnosis(Diagnosis(changed, ()))
         assert screen.lines(FindingPage)[0] == f" {CHOSEN_IS_RESOLVED}"
         await screen.press(key)
         notices = [notice.message for notice in screen.app._notifications]
