@@ -56,7 +56,7 @@ async def test_a_rollback_that_nobody_requested_says_why(answer: str | None, why
     """A host that is asked to roll back says "on request": of the end of stdin that is untrue."""
     reasons: list[str] = []
     asked = dialog_with(None)
-    asked._change.undo = reasons.append  # type: ignore[method-assign]
+    cast(Any, asked._change).undo = reasons.append
     people = Prompts()
     question = asyncio.ensure_future(asked._ask_to_keep(people))
     await asyncio.sleep(0)  # what was typed before is dropped
