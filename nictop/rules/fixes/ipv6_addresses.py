@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nictop.model.devices.link_history import IPV6_MIN_MTU, is_set_ipv6_address
 from nictop.model.text.words import address_text
 from nictop.probe.kernel.route_protocols import route_owner
+from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link, TableRoute
 from nictop.rules.finding import Fix
@@ -115,9 +116,9 @@ def _links_that_return(host: HostFacts, fix: Fix) -> Iterator[Link]:
 
 def _mtu_in(words: Sequence[str]) -> int:
     """0: none."""
-    if words[:1] != ("mtu",) or len(words) < 2 or not words[1].isdecimal():
+    if words[:1] != ("mtu",) or len(words) < 2:
         return 0
-    return int(words[1])
+    return parse_integer(words[1]) or 0
 
 
 def _named(addresses: Sequence[Address], static: Sequence[TableRoute]) -> str:
