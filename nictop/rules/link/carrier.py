@@ -575,7 +575,9 @@ def static_route_went_with_the_link(host: HostFacts) -> Outcomes:
     The kernel removes the routes by a link when it is set down, and its IPv6 routes when it has an
     MTU below 1280 or IPv6 is turned off on it; up does not add those again that were added by hand.
     nictop compares what it has read before, while the host was watched. The finding stays until
-    there is a route to the same destination in the same table.
+    there is a route to the same destination in the same table. Routes other than default ones are
+    read with the rest of the host: one that is added again is seen at the next reading, and one
+    that was removed by hand after the last reading before looks as if it had gone with the link.
 
     Not reported: links that are down now (the fix of another check says what went with them), links
     with an active NetworkManager profile, which sets its routes itself, routes of the kernel, DHCP,
