@@ -13,7 +13,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from nictop.changes.manual import manual_reason
+from nictop.changes.manual import ROUTES, manual_reason
 from nictop.errors import NictopError
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, replace
@@ -81,6 +81,9 @@ def actions_of(fix: Fix) -> Actions | ManualOnly:
         blanks |= dict.fromkeys(names.values())
         if not names:
             complete.append(operation)
+    for step in fix.undo:
+        if _manual_reason(step) == ROUTES:  # what the commands take with them
+            return ManualOnly(f"{step}: {ROUTES}")
     try:
         refuse_repetitions(complete)
     except ValueError as error:

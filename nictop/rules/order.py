@@ -109,6 +109,7 @@ STEP_OF_RULE: dict[str, Step] = {
     "hypervisor_has_disconnected_the_nic": "link",
     "interrupts_are_on_another_numa_node": "load",
     "ipv6_address_went_with_the_link": "address",
+    "static_route_went_with_the_link": "gateway",
     "name_server_does_not_answer": "peers",
     "neighbour_table_overflows": "peers",
     "nic_is_emulated": "slot",

@@ -446,7 +446,7 @@ def _of_rule(
     for host in hosts:
         if host.name == outcome.host:
             fixes = without_added_lines(with_profile_notes(host, outcome.fixes))
-            fixes = without_odd_names(host, with_ipv6_notes(host, fixes))
+            fixes = without_odd_names(host, with_ipv6_notes(host, fixes, hosts))
             return replace(outcome, rule=rule.name, fixes=fixes)
     return replace(outcome, rule=rule.name)
 

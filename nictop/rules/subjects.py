@@ -115,28 +115,31 @@ ADDRESS_WORDS: dict[str, tuple[str, ...]] = {
 }
 """Flag of a permanent address → words of ``ip address add`` that set it."""
 UNREAD_OF_ADDRESS = {
-    "ipv4": "label, broadcast address and metric",
-    "ipv6": "metric of its route",
+    "ipv4": "label, broadcast address, peer and metric",
+    "ipv6": "peer and metric of its route",
 }
 """What the inventory does not have of an address."""
 
 
-def address_options(address: Address, prefix_length: int) -> tuple[str, ...]:
+def set_address(link: Link, address: Address, verb: str = "add") -> Command:
+    """As it is on the link, with all that is known of it. `verb`: add, or replace, which also
+    accepts one that is there. All commands that set a known address are made here."""
+    options = _address_options(address)
+    return command("ip", "address", verb, address_text(address), "dev", link.name, *options)
+
+
+def _address_options(address: Address) -> tuple[str, ...]:
     """The words of ``ip address add`` for what a permanent address has beside itself. Temporary
-    addresses are made of a /64 only (inet6_rtm_newaddr, net/ipv6/addrconf.c)."""
+    addresses are made of a /64 only (inet6_rtm_newaddr, net/ipv6/addrconf.c), where the kernel also
+    derives the scope; of IPv4, ip-address(8) sets "host" for loopback addresses, else "global"."""
     words: list[str] = []
+    if address.family == "ipv4" and address.scope not in ("global", "host"):
+        words += ["scope", address.scope]
     for flag, options in ADDRESS_WORDS.items():
-        is_possible = flag != "mngtmpaddr" or prefix_length == 64
+        is_possible = flag != "mngtmpaddr" or address.prefix_length == 64
         if flag in address.flags and is_possible:
             words += options
     return tuple(words)
-
-
-def set_address(link: Link, address: Address, verb: str = "add") -> Command:
-    """As it is on the link, with all that it has beside itself. `verb`: add, or replace, which also
-    accepts one that is there."""
-    options = address_options(address, address.prefix_length)
-    return command("ip", "address", verb, address_text(address), "dev", link.name, *options)
 
 
 def global_address_texts(link: Link, family: str | None = None) -> list[str]:

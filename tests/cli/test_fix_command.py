@@ -20,6 +20,7 @@ import pytest
 
 from nictop.cli.change.host import connected_host, one_finding
 from nictop.cli.change.options import allowed_by
+from nictop.cli.change.prompts import NO_ANSWER
 from nictop.cli.change.run import choose
 from nictop.cli.main import main
 from nictop.errors import HostUnreachable, NictopError
@@ -295,7 +296,7 @@ def test_without_a_terminal_to_answer_nothing_is_done(
             fixing.process.stdin.close()
             fixing.process.stdin = None
         assert fixing.end()[0] == 1
-    assert "no answer: taken as no" in fixing.said and picture(sick) == before
+    assert NO_ANSWER in fixing.said and picture(sick) == before
 
 
 @needs_networkmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from nictop.changes.actions import ManualOnly, actions_of
 from nictop.rules import Finding, HostFacts, diagnose
 from nictop.rules.routes.rewriting import secondaries_of
 from tests.rules.test_far_ends import UP_WITHOUT_CARRIER, namespace, veth
@@ -128,3 +129,66 @@ def test_what_goes_with_an_address() -> None:
     first, second, third = link.addresses
     assert secondaries_of(link, first) == [second]
     assert secondaries_of(link, second) == secondaries_of(link, third) == []
+
+
+def route(destination: str, **more: Any) -> dict[str, Any]:
+    family = "ipv6" if ":" in destination else "ipv4"
+    return {"family": family, "destination": destination, "ifindex": "lab0", **more}
+
+
+def pair_with_routes(mine: list[dict[str, Any]], *routes: dict[str, Any]) -> Finding:
+    """Of host b, which has the address of a as well as others."""
+    theirs = [address(ONE), address("2001:db8::1/64", family="ipv6")]
+    one = namespace("a", 1, {"lab0": veth(1, "lab0", 2, addresses=theirs)})
+    links = {"lab0": veth(2, "lab0", 1, addresses=mine)}
+    return duplicate((one, namespace("b", 2, links, routing={"routes": routes})))
+
+
+def test_a_route_is_set_again_with_all_it_had() -> None:
+    """Of the study: `src` was lost, also after the undo."""
+    routes = (
+        route("10.0.0.0/8", gateway="198.18.0.77", preferred_source="198.18.0.2"),
+        route("10.9.0.0/16", gateway="198.18.0.77", preferred_source="198.18.0.1", metric=7),
+        route("172.16.0.0/24", options=["mtu", "lock", "1400"], table=100, unread=["realms"]),
+    )
+    found = pair_with_routes([address(ONE), address(TWO, "secondary")], *routes)
+    fix = next(fix for fix in found.fixes if "198.18.0.1/24" in str(fix.commands[0]))
+    added = [str(step) for step in fix.commands if " route " in str(step)]
+    undone = [str(step) for step in fix.undo if " route " in str(step)]
+    table = "ip route replace 172.16.0.0/24 dev lab0 table 100 mtu lock 1400"
+    source = "ip route replace 10.0.0.0/8 via 198.18.0.77 dev lab0 src 198.18.0.2"
+    other = "ip route replace 10.9.0.0/16 via 198.18.0.77 dev lab0 metric 7"
+    assert added == [table, source, other], "198.18.0.1 is not there any more"
+    assert undone == [table, source, f"{other} src 198.18.0.1"]
+    assert "does not set realms of the route to 172.16.0.0/24" in fix.note
+    assert "The undo does not set the label, broadcast address, peer and metric" in fix.note
+
+
+@pytest.mark.parametrize(
+    ("destination", "options", "lost"),
+    [
+        ("10.0.0.0/8", {"gateway": "198.18.0.77"}, False),
+        ("10.0.0.0/8", {"gateway": "198.18.0.77", "preferred_source": "198.18.0.1"}, True),
+    ],
+)
+def test_a_route_stays_while_another_address_is_there(
+    destination: str, options: dict[str, Any], lost: bool
+) -> None:
+    """Its gateway may be in the subnet of the address that goes."""
+    mine = [address(ONE), address("203.0.113.1/24")]
+    found = pair_with_routes(mine, route(destination, **options))
+    fix = found.fixes[0]
+    assert any(" route " in str(step) for step in fix.undo) is lost
+
+
+def test_the_undo_of_an_ipv6_address_has_its_flags_and_gives_routes_their_source() -> None:
+    """Without nodad the address, which another host has, is a failed one again."""
+    mine = [address("2001:db8::1/64", "nodad", family="ipv6")]
+    one = route("2001:db8:9::/48", gateway="2001:db8::77", preferred_source="2001:db8::1")
+    fix = pair_with_routes(mine, one).fixes[0]
+    assert [str(step) for step in fix.undo] == [
+        "ip address del '<ADDRESS/PREFIX>' dev lab0",
+        "ip address add 2001:db8::1/64 dev lab0 nodad",
+        "ip -6 route replace 2001:db8:9::/48 via 2001:db8::77 dev lab0 src 2001:db8::1",
+    ]
+    assert isinstance(actions_of(fix), ManualOnly), "its undo changes a route"

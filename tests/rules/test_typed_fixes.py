@@ -1267,6 +1267,7 @@ NOT_TYPED = {
     "own_frames_come_back": DIAGNOSTIC,
     "carrier_flaps": DIAGNOSTIC,
     "ipv6_address_went_with_the_link": "rests on what was read before the link was set down",
+    "static_route_went_with_the_link": "rests on what was read before the link was set down",
     "health_reporter_has_an_error": DEVLINK,
     "port_function_rate_is_limited": DEVLINK,
     "port_function_is_inactive": DEVLINK,

@@ -337,7 +337,8 @@ def routing_of(routing: dict[str, Any] | None, ifindexes: dict[str, int]) -> dic
         {**ROUTE, "family": family_of(one["destination"]), **one} for one in indexed["routes"]
     ]
     rules = [{"family": "ipv4", "action": "table", **one} for one in routing.get("rules", ())]
-    return {**routing, "neighbours": neighbours, "routes": routes, "rules": rules}
+    found = {**routing, "neighbours": neighbours, "routes": routes, "rules": rules}
+    return {"has_route_options": True, **found}
 
 
 def family_of(address: str) -> str:

@@ -205,7 +205,8 @@ class ChangeDialog:
         if self._options.yes:
             keep, why_not = await self._is_good(), "result not verified"
         else:
-            keep, why_not = await people.confirm(KEEP_QUESTION, self._rollback_text()), ""
+            keep = await people.confirm(KEEP_QUESTION, self._rollback_text())
+            why_not = people.why_no
         if keep:
             self._change.keep()
         else:

@@ -13,6 +13,7 @@ from nictop.model.text.terminal import clean
 
 YES_ANSWERS, NO_ANSWERS = ("y", "yes"), ("n", "no", "")
 MAX_ANSWER_BYTES, MAX_SHOWN_CHARS = 4096, 20
+NO_ANSWER = "no answer: nothing more can be read from standard input"
 
 
 class Prompts:
@@ -21,6 +22,9 @@ class Prompts:
 
     def __init__(self) -> None:
         self.lines: asyncio.Queue[str | None] = asyncio.Queue()
+        self.why_no = ""
+        """Why the last question is taken as answered by no; "": somebody has answered so, or
+        yes."""
         self._rest = b""
 
     def read(self) -> bool:
@@ -50,11 +54,14 @@ class Prompts:
         self.discard()
         print_status(question_text(question, note))
         answer = await self.lines.get()
+        self.why_no = ""
         if answer is None:
             self.lines.put_nowait(None)
-            print_status("no answer: taken as no")
+            self.why_no = NO_ANSWER
         elif answer not in (*YES_ANSWERS, *NO_ANSWERS):
-            print_status(f'"{clean(answer)[:MAX_SHOWN_CHARS]}" is neither y nor n: taken as no')
+            self.why_no = f'"{clean(answer)[:MAX_SHOWN_CHARS]}" is neither y nor n'
+        if self.why_no:
+            print_status(f"{self.why_no}, taken as no")
         return answer in YES_ANSWERS
 
 

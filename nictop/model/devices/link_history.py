@@ -12,17 +12,28 @@ takes its carrier, and both may be over before the next inventory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.probe.kernel.route_protocols import route_owner
 from nictop.probe.light_dataclasses import dataclass, replace
-from nictop.probe.records import Address, Inventory, Link
+from nictop.probe.records import Address, Inventory, Link, TableRoute
 
 HISTORY_SECONDS = 3600.0
+DOWN, SMALL_MTU, DISABLED = "down", "mtu", "disabled"
+IPV6_MIN_MTU = 1280
+IPV6_LOSSES = {
+    DOWN: "the link was set down",
+    SMALL_MTU: f"the MTU was below {IPV6_MIN_MTU}",
+    DISABLED: "IPv6 was turned off on the link",
+}
+"""What removes the IPv6 addresses of a link, and does not give them back, unless keep_addr_on_down
+is set: addrconf_ifdown(), called by addrconf_notify() and dev_disable_change() of
+net/ipv6/addrconf.c."""
 IFF_UP = 0x1
 """net/if.h; `model.text.words` cannot be imported here."""
 MAX_INVENTORY_SECONDS = 300.0
@@ -30,7 +41,7 @@ MAX_INVENTORY_SECONDS = 300.0
 MAX_HISTORIES = 2 * MAX_LINKS
 MAX_TEXTS = 12
 GONE_AND_ANOTHER = "gone, and another one has its name"
-MAX_LOST_ADDRESSES = 16
+MAX_LOST_ADDRESSES, MAX_LOST_ROUTES = 16, 16
 """Of one link."""
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
@@ -83,10 +94,16 @@ class LinkHistory:
     ipv6_addresses: tuple[Address, ...] = ()
     """Permanent ones of global scope, as an inventory last read them."""
     lost_ipv6_addresses: tuple[Address, ...] = ()
-    """Those that were there before the link was set down and have not come back: the kernel removes
-    them, unless keep_addr_on_down is set (net/ipv6/addrconf.c addrconf_ifdown)."""
-    was_down: bool = False
-    """Administratively, since `ipv6_addresses` were read."""
+    """Those that have gone with IPv6 of the link (`ipv6_loss`) and have not come back."""
+    ipv6_loss: str = ""
+    """What has removed IPv6 from the link since `ipv6_addresses` were read, a key of
+    `IPV6_LOSSES`; "": nothing."""
+    lost_by: str = ""
+    """The same, of `lost_ipv6_addresses`."""
+    static_routes: tuple[TableRoute, ...] = ()
+    """By this link, as an inventory last read them."""
+    lost_routes: tuple[TableRoute, ...] = ()
+    """Those that have gone with the link, or with its IPv6, and have not come back."""
     addresses: tuple[Address, ...] = ()
     """As an inventory last read them."""
     removed_addresses: tuple[RemovedAddress, ...] = ()
@@ -131,13 +148,22 @@ def with_inventory(
         if -MAX_INVENTORY_SECONDS <= inventory.time - history.points[-1].time <= HISTORY_SECONDS
     }
     has_addresses = "addresses" not in inventory.unreadable
+    routing = inventory.routing
+    has_routes = "routing" not in inventory.pending
+    if routing is not None and "routes" in routing.unreadable:
+        has_routes = False
     for link in inventory.links:
         key = history_key(link)
         before = recent.get(key)
         history = _continued(before, link, inventory.time)
-        if has_addresses and history is not before:
-            history = _with_ipv6_addresses(history, before, link)
-            history = _with_addresses(history, link, inventory.time)
+        if history is not before:
+            if has_addresses:
+                history = _with_ipv6_addresses(history, before, link)
+                history = _with_addresses(history, link, inventory.time)
+            if has_routes and routing is not None:
+                history = _with_routes(history, link, routing.routes)
+            if has_addresses and has_routes:
+                history = replace(history, ipv6_loss="")
         recent[key] = history
     return _newest(recent)
 
@@ -207,10 +233,22 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         history,
         ipv6_addresses=before.ipv6_addresses,
         lost_ipv6_addresses=before.lost_ipv6_addresses,
-        was_down=before.was_down or not link.flags & IFF_UP,
+        lost_by=before.lost_by,
+        ipv6_loss=ipv6_loss(link) or before.ipv6_loss,
+        static_routes=before.static_routes,
+        lost_routes=before.lost_routes,
         addresses=before.addresses,
         removed_addresses=before.removed_addresses,
     )
+
+
+def ipv6_loss(link: Link) -> str:
+    """A key of `IPV6_LOSSES`: why the link has no IPv6 now; "": it may have."""
+    if not link.flags & IFF_UP:
+        return DOWN
+    if 0 < link.mtu < IPV6_MIN_MTU:
+        return SMALL_MTU
+    return DISABLED if link.ipv6_disabled else ""
 
 
 def _with_ipv6_addresses(
@@ -220,7 +258,7 @@ def _with_ipv6_addresses(
     set by hand replaces one that is gone."""
     present = [one for one in link.addresses if is_set_ipv6_address(one)]
     known = list(history.lost_ipv6_addresses)
-    if before is not None and history.was_down:
+    if before is not None and history.ipv6_loss:
         known += history.ipv6_addresses
     subnets = {_subnet(one) for one in present}
     there = {one.address for one in link.addresses}
@@ -229,7 +267,7 @@ def _with_ipv6_addresses(
         history,
         ipv6_addresses=tuple(present),
         lost_ipv6_addresses=tuple(dict.fromkeys(lost))[:MAX_LOST_ADDRESSES],
-        was_down=False,
+        lost_by=(history.ipv6_loss or history.lost_by) if lost else "",
     )
 
 
@@ -247,6 +285,28 @@ def _with_addresses(history: LinkHistory, link: Link, time: float) -> LinkHistor
         addresses=link.addresses,
         removed_addresses=tuple(gone[-MAX_LOST_ADDRESSES:]),
     )
+
+
+def _with_routes(history: LinkHistory, link: Link, routes: Sequence[TableRoute]) -> LinkHistory:
+    """With the static routes that the link has now, and those that it has lost. Another route to
+    the same destination in the same table replaces one that is gone."""
+    static = [one for one in routes if one.type == "unicast" and not route_owner(one.protocol)]
+    present = [one for one in static if one.ifindex == link.ifindex]
+    gone_families = {DOWN: ("ipv4", "ipv6")}.get(history.ipv6_loss, ("ipv6",))
+    known = list(history.lost_routes)
+    if history.ipv6_loss:
+        known += [one for one in history.static_routes if one.family in gone_families]
+    there = {_place(one) for one in routes}
+    lost = {_place(one): one for one in known if _place(one) not in there}
+    return replace(
+        history,
+        static_routes=tuple(present[:MAX_LOST_ROUTES]),
+        lost_routes=tuple(lost.values())[:MAX_LOST_ROUTES],
+    )
+
+
+def _place(route: TableRoute) -> tuple[str, int, str]:
+    return route.family, route.table, route.destination
 
 
 def is_set_ipv6_address(address: Address) -> bool:

@@ -188,7 +188,11 @@ def read_operation(
     try:
         undo: tuple[tuple[str, ...], ...] = ()
         if not equal(before, after):
-            undo = read_undo(operation, before, links, roots, removed_before(operation, earlier))
+            removed, added = (
+                addresses_before(operation, earlier, kind)
+                for kind in ("address del", "address add")
+            )
+            undo = read_undo(operation, before, links, roots, removed=removed, added=added)
     except OSError as error:
         raise ValueError(
             f"the values to restore {operation.subject} cannot be read: {error}"
@@ -203,11 +207,14 @@ def only_stores_the_mtu(name: str, links: Iterable[Link]) -> bool:
     return any(link.name == name and link.kind in KINDS_THAT_STORE_THE_MTU for link in links)
 
 
-def removed_before(operation: Operation, earlier: Iterable[PlannedOperation]) -> list[str]:
-    """Addresses of its interface, with prefix lengths."""
+def addresses_before(
+    operation: Operation, earlier: Iterable[PlannedOperation], kind: str
+) -> list[str]:
+    """Addresses that operations of a kind set on, or remove from, its interface, with prefix
+    lengths."""
     found = []
     for one in earlier:
-        if one.operation.kind == "address del" and one.operation.interface == operation.interface:
+        if one.operation.kind == kind and one.operation.interface == operation.interface:
             found.append(one.operation.settings[0][0])
     return found
 
@@ -281,13 +288,8 @@ def is_added_before(operation: Operation, earlier: Iterable[PlannedOperation]) -
     """The address of an operation is on its link with another prefix length by then, so that it is
     never gone."""
     address, _, _ = operation.settings[0][0].partition("/")
-    for one in earlier:
-        other = one.operation
-        if (other.kind, other.interface) != ("address add", operation.interface):
-            continue
-        if other.settings[0][0].partition("/")[0] == address:
-            return True
-    return False
+    added = addresses_before(operation, earlier, "address add")
+    return any(one.partition("/")[0] == address for one in added)
 
 
 def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:

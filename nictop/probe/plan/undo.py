@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
-from typing import NamedTuple
+from typing import NamedTuple, Union
 
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import Attributes, number
@@ -20,10 +20,12 @@ from nictop.probe.inventory.links.routes import (
     IFA_CACHEINFO,
     IFA_CACHEINFO_STRUCT,
     IFA_PROTO,
-    RTA_GATEWAY,
+    RTA_MULTIPATH,
+    RTA_TABLE,
     RTPROT_KERNEL,
     internet_address,
     parse_address,
+    parse_next_hops,
 )
 from nictop.probe.kernel.netlink import NETLINK_ROUTE, NetlinkSocket, iter_attributes, pack_u32
 from nictop.probe.kernel.netlink import text as netlink_text
@@ -50,9 +52,10 @@ FIRST_DAEMON_PROTOCOL = 4
 """Of IFA_PROTO: below are those of the kernel, from here on those of programs such as
 keepalived."""
 IPV6_MIN_MTU = 1280
-RTA_PREFSRC = 7
+RTA_PREFSRC, MAIN_TABLE = 7, 254
 
 UndoActions = tuple[tuple[str, ...], ...]
+IPInterface = Union[IPv4Interface, IPv6Interface]
 
 
 class Previous(NamedTuple):
@@ -66,6 +69,8 @@ class Previous(NamedTuple):
     removed: Sequence[str] = ()
     """Addresses that an earlier operation of the change removes from the interface, with prefix
     lengths: their own undo restores them."""
+    added: Sequence[str] = ()
+    """Those that an earlier operation adds to it."""
 
 
 def read_undo(
@@ -73,11 +78,13 @@ def read_undo(
     before: State,
     links: Sequence[Link],
     roots: Roots,
+    *,
     removed: Sequence[str] = (),
+    added: Sequence[str] = (),
 ) -> UndoActions:
     """Actions that restore `before`, in execution order. `links`: all links of the host. Raises
     ValueError and OSError."""
-    previous = Previous(operation, before, links, roots, removed)
+    previous = Previous(operation, before, links, roots, removed, added)
     return UNDO_BY_KIND.get(operation.kind, previous_value)(previous)
 
 
@@ -124,7 +131,7 @@ def added_address_undo(previous: Previous) -> UndoActions:
 
 def removed_address_undo(previous: Previous) -> UndoActions:
     operation = previous.operation
-    refuse_lost_routes(operation, previous.removed)
+    refuse_lost_routes(previous)
     options = read_address_options(operation)
     return (("ip", "address", "add", *operation.words[3:], *options),)
 
@@ -215,42 +222,87 @@ def bond_undo(previous: Previous) -> UndoActions:
     return undo
 
 
-def refuse_lost_routes(operation: Operation, removed: Sequence[str]) -> None:
+def refuse_lost_routes(previous: Previous) -> None:
     """Raises ValueError when deleting an address would remove routes or secondary addresses that
     adding it again does not restore, or when it has a lifetime."""
+    operation = previous.operation
     name, text = operation.interface, operation.settings[0][0]
     interface = ipaddress.ip_interface(text)
-    for one in read_addresses(name):
-        other = ipaddress.ip_interface(f"{one.address}/{one.prefix_length}")
-        if other == interface and "permanent" not in one.flags:
-            raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
-        is_of_subnet = other.network == interface.network and other != interface
-        is_removed_before = other.with_prefixlen in removed
-        if "secondary" in one.flags and is_of_subnet and not is_removed_before:
-            raise ValueError(
-                f"removing {text} would also remove its secondary address {one.address}"
-            )
-    for gateway, source in read_routes(name, interface.version):
-        lost = lost_of_route(interface, gateway, source)
-        if lost:
-            raise ValueError(
-                f"removing {text} would also remove {lost} of {name}, which could not be restored"
-            )
+    flags = {
+        ipaddress.ip_interface(f"{one.address}/{one.prefix_length}"): one.flags
+        for one in read_addresses(name)
+    }
+    if "permanent" not in flags.get(interface, ("permanent",)):
+        raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
+    others = {one for one in flags if one.with_prefixlen not in previous.removed} - {interface}
+    others.update(map(ipaddress.ip_interface, previous.added))
+    is_primary = "secondary" not in flags.get(interface, ())
+    for other in sorted(others, key=str):
+        if is_primary and interface.version == 4 and other.network == interface.network:
+            change = promotion_text(previous, str(other.ip))
+            raise ValueError(f"removing {text} would {change}")
+    is_last = not any(other.version == interface.version for other in others)
+    is_gone = interface.ip not in (other.ip for other in others)
+    is_gone = is_gone and not is_on_another_link(previous, interface)
+    for route in read_routes(name, interface.version):
+        if is_last and interface.version == 4 and route.is_only_by_link:
+            lost = "would also remove a route"
+        elif is_gone and route.source == str(interface.ip):
+            lost = LOST_WITH_SOURCE[interface.version, route.is_main]
+        else:
+            continue
+        raise ValueError(f"removing {text} {lost} of {name}, which could not be restored")
 
 
-def lost_of_route(
-    interface: IPv4Interface | IPv6Interface, gateway: str | None, source: str | None
-) -> str:
-    """What a route loses with an address; "": nothing. An IPv6 route via a gateway stays, and one
-    whose preferred source it is loses that: net/ipv6/route.c rt6_remove_prefsrc()."""
-    is_source = source == str(interface.ip)
-    if interface.version == 6:
-        return "the preferred source of a route" if is_source else ""
-    if is_source:
-        return "a route"
-    if gateway is not None and ipaddress.ip_address(gateway) in interface.network:
-        return "a route"
-    return ""
+def promotion_text(previous: Previous, secondary: str) -> str:
+    """What becomes of a secondary address without its primary one. ip-sysctl.rst:
+    promote_secondaries."""
+    folder = previous.roots.path("/proc/sys/net/ipv4/conf")
+    names = "all", previous.operation.interface
+    files = (f"{folder}/{name}/promote_secondaries" for name in names)
+    if "1" in map(read_text, files):
+        return f"make its secondary address {secondary} the primary one: the undo keeps it so"
+    return f"also remove its secondary address {secondary}"
+
+
+def is_on_another_link(previous: Previous, interface: IPInterface) -> bool:
+    """Whether another link of the host has the same IPv4 address, so that routes with it as their
+    preferred source stay; those of a VRF have tables of their own."""
+    if interface.version == 6:  # rt6_remove_prefsrc() looks at the routes of the link only
+        return False
+    own = previous.operation.interface
+    if any(one.name == own and one.master is not None for one in previous.links):
+        return False
+    for link in previous.links:
+        if link.name == own or link.master is not None:
+            continue
+        if any(one.address == str(interface.ip) for one in read_addresses(link.name)):
+            return True
+    return False
+
+
+LOST_WITH_SOURCE = {
+    (4, True): "would also remove a route",
+    (4, False): "may also remove a route",
+    (6, True): "would also remove the preferred source of a route",
+    (6, False): "would also remove the preferred source of a route",
+}
+"""(IP version, whether the route is in the table main) → what becomes of a route whose preferred
+source is an address that the host does not have any more. IPv4: fib_sync_down_addr() of
+net/ipv4/fib_semantics.c, since Linux 4.8 in the table main (of a VRF: in its table) only. IPv6:
+rt6_remove_prefsrc() of net/ipv6/route.c."""
+
+
+class RouteByLink(NamedTuple):
+    """What decides whether a route goes with an address. With its last IPv4 address a link loses
+    its IPv4 routes (fib_disable_ip, net/ipv4/fib_frontend.c); else they stay, whether their gateway
+    is in a subnet of it or not."""
+
+    source: str | None
+    is_main: bool
+    """In the table main."""
+    is_only_by_link: bool
+    """Without a next hop on another link."""
 
 
 def read_address_options(operation: Operation) -> tuple[str, ...]:
@@ -320,24 +372,28 @@ def default_scope(text: str) -> int:
     return 254 if ipaddress.ip_interface(text).is_loopback else 0
 
 
-def read_routes(name: str, version: int) -> list[tuple[str | None, str | None]]:
-    """(gateway, preferred source) of the routes over a link in all tables, without those of the
-    kernel. Raises OSError."""
+def read_routes(name: str, version: int) -> list[RouteByLink]:
+    """Of the routes over a link in all tables, without those of the kernel. Raises OSError."""
     family = socket.AF_INET if version == 4 else socket.AF_INET6
+    index = read_ifindex(name)
     # before Linux 4.20 the kernel does not filter by link, hence the comparison below
-    query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + pack_u32(RTA_OIF, read_ifindex(name))
+    query = RTMSG.pack(family, 0, 0, 0, 0, 0, 0, 0, 0) + pack_u32(RTA_OIF, index)
     found = []
     with NetlinkSocket(NETLINK_ROUTE) as netlink:
         for _, payload in netlink.dump(RTM_GETROUTE, query):
             if len(payload) < RTMSG.size:
                 continue
             attributes = dict(iter_attributes(payload[RTMSG.size :]))
-            _, _, _, _, _, protocol, _, _, _ = RTMSG.unpack_from(payload)
-            if protocol == RTPROT_KERNEL or number(attributes, RTA_OIF) != read_ifindex(name):
+            _, _, _, _, table, protocol, _, _, _ = RTMSG.unpack_from(payload)
+            hops = parse_next_hops(attributes.get(RTA_MULTIPATH, b""))
+            used = {hop for hop, _ in hops} or {number(attributes, RTA_OIF)}
+            if protocol == RTPROT_KERNEL or index not in used:
                 continue
-            gateway = internet_address(family, attributes.get(RTA_GATEWAY, b""))
             source = internet_address(family, attributes.get(RTA_PREFSRC, b""))
-            found.append((gateway[1] if gateway else None, source[1] if source else None))
+            table = number(attributes, RTA_TABLE) or table
+            found.append(
+                RouteByLink(source[1] if source else None, table == MAIN_TABLE, used == {index})
+            )
     return found
 
 

@@ -342,3 +342,5 @@ class Link:
     """Seconds, CLOCK_MONOTONIC, since when this netdev is known to be there: an earlier one may
     have had its name before. None: not known. 0: not read; it is read of links without a device
     that udev does not know, if there are `KernelMessage`s. IFLA_INET6_CACHEINFO, IFA_CACHEINFO"""
+    ipv6_disabled: bool = False
+    """sysctl disable_ipv6. False: not set, or not told (no IPv6 on the link). IFLA_INET6_CONF"""

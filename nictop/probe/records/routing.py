@@ -62,6 +62,13 @@ class TableRoute:
     expires: float | None = None
     """Seconds until it ends unless it is renewed, IPv6 only; None: it does not end. RTA_CACHEINFO:
     rta_expires"""
+    preferred_source: str = ""
+    """Source address of its packets, unless the socket has one. RTA_PREFSRC"""
+    options: tuple[str, ...] = ()
+    """Words of ip-route(8) for what else it has: ``scope link mtu 1400``. rtm_scope if it is not
+    the usual one, RTA_METRICS, RTA_PREF"""
+    unread: tuple[str, ...] = ()
+    """Names of what it has that nictop has no words for: encap, realms, congctl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,3 +118,6 @@ class Routing:
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """By field; of ``neighbours`` and ``routes`` too many entries are in it: the first ones were
     read."""
+    has_route_options: bool = False
+    """Preferred source, options and what is unread of routes were looked at; versions before did
+    not."""

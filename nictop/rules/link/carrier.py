@@ -10,10 +10,17 @@ import math
 from collections.abc import Iterator
 
 from nictop.model.devices.link_history import (
+    DISABLED,
+    DOWN,
+    IPV6_LOSSES,
+    IPV6_MIN_MTU,
+    SMALL_MTU,
     history_key,
+    ipv6_loss,
     losses_after_the_first_carrier,
 )
 from nictop.model.devices.links import has_global_address
+from nictop.model.facts.routing import route_text
 from nictop.model.kernel_log import CLOCK_TOLERANCE_SECONDS
 from nictop.model.text.words import IFF_LOOPBACK, address_text
 from nictop.model.time_axis import event_time_text
@@ -24,7 +31,13 @@ from nictop.probe.records import Address, Link
 from nictop.rules.bonds.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, joined
-from nictop.rules.fixes.ipv6_addresses import add_again, lost_addresses
+from nictop.rules.fixes.ipv6_addresses import (
+    add_again,
+    add_routes,
+    lost_addresses,
+    lost_static_routes,
+    route_name,
+)
 from nictop.rules.fixes.persistence import active_profile
 from nictop.rules.fixes.power_saving import aspm_evidence, aspm_fixes, eee_evidence, eee_fixes
 from nictop.rules.host import HostFacts, link_driver
@@ -39,13 +52,14 @@ from nictop.rules.kernel_messages import (
 from nictop.rules.link.carrier_causes import CAUSES, NIC_FAULTS, flap_fixes, nic_kind, plug_in_fixes
 from nictop.rules.profiles.nics import address_evidence
 from nictop.rules.registry import Outcomes, host_rule
+from nictop.rules.routes.fixes import unset_note
 from nictop.rules.subjects import (
-    address_options,
     host_finding,
     is_up,
     link_finding,
     names_text,
     own_veths,
+    set_address,
     used_links,
 )
 
@@ -340,13 +354,11 @@ def _failed_address_evidence(address: Address) -> Evidence:
 def _add_again_fix(link: Link, address: Address) -> Fix:
     text = address_text(address)
     title = "Add the address again after solving the conflict"
-    drop = command("ip", "addr", "del", text, "dev", link.name)
+    drop = command("ip", "address", "del", text, "dev", link.name)
     if "permanent" not in address.flags:  # added by hand, it would have no lifetime
         note = "The next router advertisement, or a new lease, sets it again."
         return Fix("here", title, (drop,), persistent=False, note=note)
-    options = address_options(address, address.prefix_length)
-    add = command("ip", "addr", "add", text, "dev", link.name, *options)
-    return Fix("here", title, (drop, add), persistent=False)
+    return Fix("here", title, (drop, set_address(link, address)), persistent=False)
 
 
 @host_rule(
@@ -471,41 +483,131 @@ def _lost_evidence(lost: tuple[Address, ...]) -> list[Evidence]:
     needs=("addresses",),
 )
 def ipv6_address_went_with_the_link(host: HostFacts) -> Outcomes:
-    """An IPv6 address that was set by hand is gone since its link was set down and up.
+    """An IPv6 address that was set by hand is gone since its link was set down, got an MTU below
+    1280, or had IPv6 turned off.
 
-    The kernel removes IPv6 addresses when a link is set down, and not IPv4 addresses; up does not
-    add them again. nictop compares what it has read before, while the host was watched: permanent
-    addresses of global scope.
+    The kernel then removes the IPv6 addresses of a link, and not its IPv4 addresses; nothing adds
+    them again. nictop compares what it has read before, while the host was watched: permanent
+    addresses of global scope. The finding stays until the address is back. Info: IPv6 is turned off
+    now (disable_ipv6), which somebody may want.
 
     Not reported: links that are down now (another check says what went with them), addresses of
     router advertisements and DHCPv6, links with keep_addr_on_down, which keep them, and a link that
     has been given another address in the same subnet. nictop does not know of addresses that were
-    gone before it first read the host.
+    gone before it first read the host, and takes one for removed by hand if disable_ipv6 was set
+    and cleared between two readings.
 
-    Sources: kernel net/ipv6/addrconf.c addrconf_ifdown; ip-sysctl.rst keep_addr_on_down.
+    Sources: kernel net/ipv6/addrconf.c addrconf_ifdown, addrconf_notify, dev_disable_change;
+    ip-sysctl.rst keep_addr_on_down, disable_ipv6.
     """
     for link in host.links:
-        lost = lost_addresses(host, link)
-        if not lost or not is_up(link):
+        lost, history = lost_addresses(host, link), host.history_of(link)
+        if not lost or history is None or not is_up(link):
             continue
         first = address_text(lost[0])
         more = "" if len(lost) == 1 else f" and {len(lost) - 1} more"
-        added = add_again(link, lost)
-        removed = [
-            command("ip", "address", "del", address_text(one), "dev", link.name) for one in lost
-        ]
+        now = ipv6_loss(link)
+        evidence = [*_lost_evidence(lost), address_evidence(link)]
+        if now == SMALL_MTU:
+            evidence.append(Evidence("MTU", str(link.mtu), "RTM_GETLINK"))
+        if now == DISABLED:
+            evidence.append(Evidence("disable_ipv6", "1", "RTM_GETLINK: IFLA_INET6_CONF"))
+        yield link_finding(
+            "info" if now == DISABLED else "warning",
+            host,
+            link,
+            f"IPv6 address gone: {first}{more}, there before {IPV6_LOSSES[history.lost_by]}",
+            evidence=tuple(evidence),
+            why=f"The kernel removes IPv6 addresses when {LOSS_WHY[history.lost_by]}, and does not "
+            f"add those again that were set by hand.",
+            fixes=(_set_address_again(link, lost, now),),
+            item=lost[0].address,
+        )
+
+
+LOSS_WHY = {
+    DOWN: "a link is set down",
+    SMALL_MTU: f"the MTU of a link is set below {IPV6_MIN_MTU}, the least that IPv6 allows",
+    DISABLED: "IPv6 is turned off on a link (disable_ipv6)",
+}
+"""Key of `IPV6_LOSSES` → when the kernel removes the addresses."""
+
+
+def _set_address_again(link: Link, lost: tuple[Address, ...], now: str) -> Fix:
+    """`now`: why the link has no IPv6, which is to be ended first."""
+    added = add_again(link, lost)
+    if now == SMALL_MTU:
+        lines = names_text([str(line) for line in added], MAX_SHOWN_ADDRESSES)
+        return Fix(
+            "here",
+            f"Set an MTU of {IPV6_MIN_MTU} or more, then add it again",
+            (),
+            note=f"With the other interfaces of its network. Then: {lines}",
+        )
+    removed = [command("ip", "address", "del", address_text(one), "dev", link.name) for one in lost]
+    if now == DISABLED:
+        name = f"net/ipv6/conf/{link.name}/disable_ipv6"  # a link name may have dots
+        on, off = (command("sysctl", "-w", f"{name}={value}") for value in (0, 1))
+        title = "Turn IPv6 on and add it again, if it is wanted"
+        return Fix("here", title, (on, *added), persistent=False, undo=(off,))
+    return Fix("here", "Add it again", added, persistent=False, undo=tuple(removed[::-1]))
+
+
+@host_rule(
+    "warning",
+    yields_to=(
+        "default_route_is_missing",
+        "configured_address_is_missing",
+        "no_link_is_left",
+    ),
+    needs=("addresses", "routing.routes"),
+    uses=("networkmanager",),
+)
+def static_route_went_with_the_link(host: HostFacts) -> Outcomes:
+    """A static route is gone since its link was set down, or lost its IPv6.
+
+    The kernel removes the routes by a link when it is set down, and its IPv6 routes when it has an
+    MTU below 1280 or IPv6 is turned off on it; up does not add those again that were added by hand.
+    nictop compares what it has read before, while the host was watched. The finding stays until
+    there is a route to the same destination in the same table. Routes other than default ones are
+    read with the rest of the host: one that is added again is seen at the next reading, and one
+    that was removed by hand after the last reading before looks as if it had gone with the link.
+
+    Not reported: links that are down now (the fix of another check says what went with them), links
+    with an active NetworkManager profile, which sets its routes itself, routes of the kernel, DHCP,
+    router advertisements and routing daemons, IPv6 routes while the link has no IPv6, and routes
+    that were gone before nictop first read the host.
+
+    Sources: kernel net/ipv4/fib_semantics.c fib_sync_down_dev; net/ipv6/route.c rt6_disable_ip.
+    """
+    for link in host.links:
+        if not is_up(link):
+            continue
+        lost = lost_static_routes(host, link)
+        if ipv6_loss(link):
+            lost = tuple(route for route in lost if route.family == "ipv4")
+        if not lost:
+            continue
+        shown = names_text([route_name(route) for route in lost], MAX_SHOWN_ADDRESSES)
+        added, deleted = add_routes(link, lost), add_routes(link, lost, "del")
+        noun = "static route" if len(lost) == 1 else "static routes"
+        texts = names_text([route_text(route) for route in lost], MAX_SHOWN_ADDRESSES)
         yield link_finding(
             "warning",
             host,
             link,
-            f"IPv6 address gone: {first}{more}, there before the link was set down",
-            evidence=(*_lost_evidence(lost), address_evidence(link)),
-            why="The kernel removes IPv6 addresses that were set by hand when a link is set down, "
-            "and does not add them again.",
+            f"{noun} gone: {shown}, there before the link was down or without IPv6",
+            evidence=(Evidence("gone with the link", texts, "read before"),),
+            why="The kernel removes the routes by a link when it is set down, or loses its IPv6, "
+            "and does not add those again that were added by hand.",
             fixes=(
-                Fix("here", "Add it again", added, persistent=False, undo=tuple(removed[::-1])),
+                Fix(
+                    *("here", "Add it again" if len(lost) == 1 else "Add them again", added),
+                    persistent=False,
+                    undo=deleted[::-1],
+                    note=unset_note(host, lost),
+                ),
             ),
-            item=lost[0].address,
         )
 
 

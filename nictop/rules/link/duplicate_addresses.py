@@ -443,9 +443,8 @@ def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
     routes = routes_lost_with_address(host, link, place.address)
     secondary = secondaries_of(link, place.address)
     # the old one first: with it go those that were added to its subnet later
-    drop, restored = (
-        command("ip", "address", verb, place.written, "dev", link.name) for verb in ("del", "add")
-    )
+    drop = command("ip", "address", "del", place.written, "dev", link.name)
+    restored = set_address(link, place.address)
     drop_new, add_new = (
         [command("ip", "address", verb, one, "dev", link.name) for one in added]
         for verb in ("del", "add")
@@ -455,15 +454,19 @@ def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
         command("ip", "address", "del", address_text(one), "dev", link.name)
         for one in reversed(secondary)
     ]
+    notes = (
+        _secondary_note(secondary),
+        routes.note,
+        f"The undo does not set the {UNREAD_OF_ADDRESS[place.address.family]} of {place.written}.",
+        _configured_in(host, link),
+    )
     return Fix(
         "here",
         title,
         (drop, *secondary_again, *add_new, *routes.commands),
         False,
-        (*drop_new, *without, restored, *secondary_again, *routes.commands),
-        " ".join(
-            filter(None, (_secondary_note(secondary), routes.note, _configured_in(host, link)))
-        ),
+        (*drop_new, *without, restored, *secondary_again, *routes.restored),
+        " ".join(filter(None, notes)),
     )
 
 

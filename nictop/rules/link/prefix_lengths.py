@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from nictop.model.devices.subnets import vlan_id
 from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import Evidence, Fix, Skipped, on_peer
 from nictop.rules.fixes.commands import Command, command
 from nictop.rules.fixes.profiles import bring_up, modify, profile_of_address
@@ -21,13 +22,14 @@ from nictop.rules.profiles.outward import (
     why_join_is_unknown,
 )
 from nictop.rules.registry import Outcomes, pair_rule
-from nictop.rules.subjects import UNREAD_OF_ADDRESS, address_options, link_finding
+from nictop.rules.routes.rewriting import routes_lost_with_address
+from nictop.rules.subjects import UNREAD_OF_ADDRESS, link_finding, set_address
 
 LONGEST_SHARED_PREFIX = {4: 30, 6: 126}
 """Longest prefix of a subnet with several hosts."""
 REMOVED_FIRST_NOTE = (
     "The address is removed for a moment: IPv6 takes an address only once, whatever its prefix "
-    "length. Routes that prefer it as their source (src) lose that."
+    "length."
 )
 
 
@@ -204,8 +206,11 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
             "The address is from DHCP: change the prefix length on the DHCP server.",
         )
     notes = []
+    routes: tuple[Command, ...] = ()
     if place.address.family == "ipv6":
-        notes.append(REMOVED_FIRST_NOTE)
+        lost = routes_lost_with_address(place.host, place.link, place.address)
+        routes = lost.restored
+        notes += [REMOVED_FIRST_NOTE, *filter(None, (lost.note,))]
     notes.append(_lost_options(place, length))
     entries = place.host.configuration.addressing(place.link)
     if entries:
@@ -213,9 +218,9 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
     return Fix(
         "peer" if peer else "here",
         title,
-        _exchange(place, place.address.prefix_length, length),
+        (*_exchange(place, place.address.prefix_length, length), *routes),
         False,
-        _exchange(place, length, place.address.prefix_length),
+        (*_exchange(place, length, place.address.prefix_length), *routes),
         " ".join(notes),
     )
 
@@ -223,7 +228,10 @@ def _fix(place: NetworkPlace, length: int, where: str) -> Fix:
 def _lost_options(place: NetworkPlace, length: int) -> str:
     """What the address with another prefix length does not have, and its undo does not restore."""
     unread = UNREAD_OF_ADDRESS[place.address.family]
-    text = f"Neither it nor its undo has the {unread} of the address: nictop's rollback has."
+    text = (
+        f"Neither it nor its undo has the {unread} of the address: nictop's rollback has, or it "
+        f"refuses the change."
+    )
     if "mngtmpaddr" in place.address.flags and length != 64:
         text += " Temporary addresses (mngtmpaddr) need a /64."
     return text
@@ -237,10 +245,9 @@ def _exchange(place: NetworkPlace, old: int, new: int) -> tuple[Command, Command
     assigned"): net/ipv6/addrconf.c ipv6_add_addr_hash(). With it goes the route to its subnet,
     which returns; routes via a gateway stay: ipv6_del_addr(), cleanup_prefix_route(),
     rt6_remove_prefsrc()."""
-    device = ("dev", place.link.name)
-    options = address_options(place.address, new)
-    add = command("ip", "address", "add", f"{place.address.address}/{new}", *device, *options)
-    drop = command("ip", "address", "del", f"{place.address.address}/{old}", *device)
+    add = set_address(place.link, replace(place.address, prefix_length=new))
+    removed = f"{place.address.address}/{old}"
+    drop = command("ip", "address", "del", removed, "dev", place.link.name)
     if place.address.family == "ipv6":
         return drop, add
     return add, drop

@@ -22,6 +22,11 @@ ORIGIN_NOTE = (
     "NetworkManager profile, a "
     ".network file, a tool such as wondershaper."
 )
+BURST_NOTE = (
+    "The kernel keeps the burst as a time, and tc shows it rounded down: the undo sets the same "
+    "time, with a number of bytes that may differ from what was typed."
+)
+"""net/sched/sch_tbf.c, iproute2 tc/tc_core.c tc_core_tick2time."""
 
 
 @host_rule("warning", needs=("qdiscs",), uses=("addresses",))
@@ -113,13 +118,16 @@ def _remove(link: Link, acting: list[Qdisc]) -> Fix:
         if words is not None:
             undo.append(command("tc", "qdisc", "add", "dev", link.name, *place, *words))
     is_complete = gone == acting and len(undo) == len(gone)
+    notes = [ORIGIN_NOTE]
+    if is_complete and any(qdisc.kind == "tbf" for qdisc in gone):
+        notes.insert(0, BURST_NOTE)
     return Fix(
         "here",
         "Remove the qdisc",
         tuple(delete),
         False,
         tuple(undo) if is_complete else (),
-        ORIGIN_NOTE,
+        " ".join(notes),
     )
 
 

@@ -117,7 +117,7 @@ def _without_address(
     if global_addresses(master, "ipv4"):
         if lost.note == UNKNOWN_ROUTES_NOTE:
             notes.append("The undo does not set static routes of the port again.")
-        undo = (*again, *lost.commands)
+        undo = (*again, *lost.restored)
         title = "Remove the address from the port"
         return Fix("here", title, drop, False, undo, " ".join(notes))
     moved = tuple(set_address(master, address) for address in addresses)
@@ -133,7 +133,7 @@ def _without_address(
         f"Move the address to {master.name}",
         (*drop, *moved, *routes.commands),
         False,
-        (*off, *again, *lost.commands),
+        (*off, *again, *lost.restored),
         " ".join(notes),
     )
 

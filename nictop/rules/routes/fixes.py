@@ -6,6 +6,8 @@ device reapply, interfaces(5), systemd.network(5).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.facts.routing import host_address
 from nictop.probe.kernel.route_protocols import (
@@ -28,6 +30,10 @@ GATEWAY_PLACEHOLDER = "<GATEWAY>"
 GATEWAY_NOTE = f"Replace {GATEWAY_PLACEHOLDER} by the address of the router."
 DHCP, ROUTER_ADVERTISEMENT, KERNEL = RTPROT_DHCP, RTPROT_RA, RTPROT_KERNEL
 PROTOCOL_WORDS = {RTPROT_STATIC: "static"}
+UNKNOWN_OPTIONS_NOTE = (
+    "Not recorded by this version, and not set again: preferred source (src) and other options of "
+    "the route."
+)
 
 
 def ip(family: str) -> tuple[str, ...]:
@@ -37,14 +43,19 @@ def ip(family: str) -> tuple[str, ...]:
 def route_words(
     route: TableRoute, link: Link | None, *, gateway: str | None = None
 ) -> tuple[str, ...]:
-    """The route as arguments of ip-route(8); `gateway`: another one than its own."""
+    """The route as arguments of ip-route(8), with all that is known of it (`unset_note`: what is
+    not); `gateway`: another one than its own."""
     words = [] if route.type == "unicast" else [route.type]
     if route.destination.endswith("/0"):
         words.append("default")
     else:
         words.append(host_address(route.destination))
+    if route.source:
+        words += ["from", route.source]
     via = gateway or route.gateway
-    if via:
+    if via and route.family == "ipv4" and ":" in via:
+        words += ["via", "inet6", via]
+    elif via:
         words += ["via", via]
     if link is not None:
         words += ["dev", link.name]
@@ -54,9 +65,26 @@ def route_words(
         words += ["table", str(route.table)]
     if route.protocol not in (0, RTPROT_BOOT):  # what ip-route(8) sets without the word
         words += ["proto", PROTOCOL_WORDS.get(route.protocol, str(route.protocol))]
+    if route.preferred_source:
+        words += ["src", route.preferred_source]
+    words += route.options
     if route.onlink and gateway is None:
         words.append("onlink")
     return tuple(words)
+
+
+def unset_note(host: HostFacts, routes: Sequence[TableRoute]) -> str:
+    """What `change_route` does not write of these routes; "": nothing."""
+    routing = host.inventory.routing
+    if routes and (routing is None or not routing.has_route_options):
+        return UNKNOWN_OPTIONS_NOTE
+    found = []
+    for route in routes:
+        names = [*route.unread, *(["lifetime"] if route.expires is not None else ())]
+        if names:
+            shown = "default" if route.destination.endswith("/0") else route.destination
+            found.append(f"The command does not set {', '.join(names)} of the route to {shown}.")
+    return " ".join(dict.fromkeys(found))
 
 
 def change_route(
@@ -134,7 +162,7 @@ def other_gateway_fixes(host: HostFacts, link: Link, route: TableRoute) -> tuple
         (change_route("replace", route, link, gateway=GATEWAY_PLACEHOLDER),),
         False,
         (change_route("replace", _acceptable(host, link, route), link),),
-        GATEWAY_NOTE,
+        f"{GATEWAY_NOTE} {unset_note(host, (route,))}".rstrip(),
     )
     return now, *_stored_gateway(host, link, old)
 

@@ -43,6 +43,7 @@ from nictop.rules.routes.fixes import (
     modify_routes,
     own_profile,
     reapply,
+    unset_note,
 )
 from nictop.rules.routes.peers import (
     Peer,
@@ -331,7 +332,7 @@ def _fixes(host: HostFacts, part: Diverted) -> tuple[Fix, ...]:
     if reason:
         return (Fix("here", "Remove the route where it is set", (), True, note=reason),)
     delete, add = change_route("del", route, by), change_route("add", route, by)
-    now = Fix("here", "Remove the route", (delete,), False, (add,))
+    now = Fix("here", "Remove the route", (delete,), False, (add,), unset_note(host, (route,)))
     places = [entry.file for entry in host.configuration.addressing(by)]
     note = f"Look in {places[0] if places else 'scripts and units that run ip route'}."
     return now, Fix("here", "Remove it where it is stored", (), True, note=note)

@@ -36,7 +36,7 @@ from nictop.rules.routes.facts import (
     routes,
     tables,
 )
-from nictop.rules.routes.fixes import change_route, delete_rule, ip, own_profile
+from nictop.rules.routes.fixes import change_route, delete_rule, ip, own_profile, unset_note
 from nictop.rules.routes.peers import Peer, first_peer_text, is_in_one, of_each_address, peers
 from nictop.rules.subjects import host_finding, link_finding
 
@@ -315,6 +315,7 @@ def refusal_fixes(host: HostFacts, answer: RouteAnswer) -> tuple[Fix, ...]:
         (change_route("del", route, None),),
         False,
         (change_route(_adding(host, route), route, None),),
+        unset_note(host, (route,)),
     )
     return now, _stored(host, "route")
 

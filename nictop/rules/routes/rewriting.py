@@ -14,34 +14,72 @@ from nictop.model.devices.link_history import is_set_ipv6_address
 from nictop.model.devices.route_lookup import MAIN_TABLE
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.kernel.route_protocols import route_owner
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Address, Link, TableRoute
 from nictop.rules.fixes.commands import Command
 from nictop.rules.host import HostFacts
 from nictop.rules.routes.facts import has_several_next_hops, reason_not_to_rewrite, tables
-from nictop.rules.routes.fixes import change_route
+from nictop.rules.routes.fixes import change_route, unset_note
 from nictop.rules.subjects import set_address
 
 MAX_ROUTES_AGAIN = 8
 """Routes of one link that a fix adds again."""
+DETECTION_NOTE = (
+    "IPv6 takes a preferred source (src) once duplicate address detection of it has ended, which "
+    "takes a second or two."
+)
+"""ip6_route_info_create(), net/ipv6/route.c: ipv6_chk_addr() refuses a tentative address."""
 UNKNOWN_ROUTES_NOTE = "Static routes of the link are lost: add them again (ip route show, before)."
+
+UNKNOWN_SOURCES_NOTE = (
+    "Not known: routes whose preferred source (src) is the address. IPv4 ones are removed with it, "
+    "IPv6 ones lose their src."
+)
 
 
 @dataclass(frozen=True)
 class LostRoutes:
-    """What follows when a link loses its routes: `commands` that add static ones again, and a note
-    about the others."""
+    """What follows when routes go with a link or an address: `commands` that add static ones again,
+    and a note about the others."""
 
     commands: tuple[Command, ...] = ()
     note: str = ""
+    restored: tuple[Command, ...] = ()
+    """The same for the undo, when all addresses are there again."""
 
 
 def routes_lost_with_address(host: HostFacts, link: Link, removed: Address) -> LostRoutes:
-    """With its last IPv4 address a link loses its IPv4 routes. IPv6 routes remain when an address
-    is removed."""
-    if removed.family == "ipv6" or any(remains(address, removed) for address in link.addresses):
-        return LostRoutes()
-    return lost_routes(host, link, ("ipv4",))
+    """With its last IPv4 address a link loses its IPv4 routes (fib_disable_ip,
+    net/ipv4/fib_frontend.c). With an address go the IPv4 routes of the table main whose preferred
+    source it is (fib_sync_down_addr, net/ipv4/fib_semantics.c); IPv6 routes of its link stay
+    without the preferred source (rt6_remove_prefsrc, net/ipv6/route.c). Others stay, also those
+    whose gateway is in its subnet."""
+    known = tables(host)
+    is_last = removed.family == "ipv4" and not any(remains(one, removed) for one in link.addresses)
+    if known is None or not known.is_complete:
+        return LostRoutes(note=UNKNOWN_ROUTES_NOTE if is_last else UNKNOWN_SOURCES_NOTE)
+    routing = host.inventory.routing
+    if not is_last and (routing is None or not routing.has_route_options):
+        return LostRoutes(note=UNKNOWN_SOURCES_NOTE)
+    gone = {removed.address, *(one.address for one in secondaries_of(link, removed))}
+    lost, owned = [], []
+    for route in known.routes:
+        is_of_link = is_route_of(route, link, (removed.family,))
+        is_reached = is_of_link if removed.family == "ipv6" else route.table == MAIN_TABLE
+        has_source = is_reached and route.preferred_source in gone
+        if not route_owner(route.protocol) and (has_source or (is_last and is_of_link)):
+            lost.append(route)
+        elif is_last and is_owned_default(route, link, (removed.family,)):
+            owned.append(route)
+    found = _rewritten(host, lost, owned)
+    if removed.family == "ipv6":
+        note = f"{found.note} {DETECTION_NOTE}".lstrip() if found.restored else found.note
+        return replace(found, commands=(), note=note)
+    after = [
+        replace(route, preferred_source="") if route.preferred_source == removed.address else route
+        for route in _rewritable(host, lost)
+    ]
+    return replace(found, commands=_set_again(host, after))
 
 
 def remains(address: Address, removed: Address) -> bool:
@@ -67,24 +105,46 @@ def secondaries_of(link: Link, removed: Address) -> list[Address]:
 def lost_routes(
     host: HostFacts, link: Link, families: Sequence[str], *, by: Link | None = None
 ) -> LostRoutes:
-    """The static routes of a link in the main table, and what is left to others. `by`: the link
-    by which they go afterwards, if that is another one."""
+    """The static routes of a link in all tables, and what is left to others. `by`: the link by
+    which they go afterwards, if that is another one."""
     known = tables(host)
     if known is None or not known.is_complete:
         return LostRoutes(note=UNKNOWN_ROUTES_NOTE)
-    lost = [
-        route
-        for route in known.routes
-        if route.family in families and is_static_route_of(route, link)
-    ]
-    again = [route for route in lost if not reason_not_to_rewrite(host, route)][:MAX_ROUTES_AGAIN]
-    left = dict.fromkeys(left_text(host, route) for route in lost if route not in again)
-    owned = dict.fromkeys(
-        owned_text(route) for route in known.routes if is_owned_default(route, link, families)
-    )
+    lost, owned = [], []
+    for route in known.routes:
+        if is_owned_default(route, link, families):
+            owned.append(route)
+        elif is_route_of(route, link, families) and not route_owner(route.protocol):
+            lost.append(route)
+    return _rewritten(host, lost, owned, by=by)
+
+
+def _rewritten(
+    host: HostFacts, lost: Sequence[TableRoute], owned: Sequence[TableRoute], by: Link | None = None
+) -> LostRoutes:
+    """`lost`: static routes. `owned`: those that are left to what sets them."""
+    again = _rewritable(host, lost)
+    notes = [left_text(host, route) for route in lost if route not in again]
+    notes += [owned_text(route) for route in owned]
+    notes.append(unset_note(host, again))
     return LostRoutes(
-        tuple(change_route("replace", route, by or link) for route in again),
-        " ".join((*left, *owned)),
+        _set_again(host, again, by),
+        " ".join(filter(None, dict.fromkeys(notes))),
+        _set_again(host, again),
+    )
+
+
+def _rewritable(host: HostFacts, lost: Sequence[TableRoute]) -> list[TableRoute]:
+    """Those without a gateway first: other gateways may be reached by them."""
+    found = [route for route in lost if not reason_not_to_rewrite(host, route)][:MAX_ROUTES_AGAIN]
+    return sorted(found, key=lambda route: route.gateway is not None)
+
+
+def _set_again(
+    host: HostFacts, again: Sequence[TableRoute], by: Link | None = None
+) -> tuple[Command, ...]:
+    return tuple(
+        change_route("replace", route, by or host.link_at(route.ifindex)) for route in again
     )
 
 
@@ -95,14 +155,13 @@ def addresses_again(link: Link) -> tuple[Command, ...]:
     return tuple(set_address(link, address, "replace") for address in present)
 
 
-def is_static_route_of(route: TableRoute, link: Link) -> bool:
-    if route.ifindex != link.ifindex or route.table != MAIN_TABLE or route.type != "unicast":
-        return False
-    return not route_owner(route.protocol)
+def is_route_of(route: TableRoute, link: Link, families: Sequence[str]) -> bool:
+    is_of_link = route.ifindex == link.ifindex and route.type == "unicast"
+    return is_of_link and route.family in families
 
 
 def is_owned_default(route: TableRoute, link: Link, families: Sequence[str]) -> bool:
-    if route.ifindex != link.ifindex or route.family not in families:
+    if not is_route_of(route, link, families):
         return False
     return route.destination.endswith("/0") and bool(route_owner(route.protocol))
 

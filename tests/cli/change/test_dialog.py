@@ -12,7 +12,7 @@ import pytest
 from nictop.changes.events import RuleVerdict
 from nictop.cli.change import dialog
 from nictop.cli.change.dialog import ChangeDialog
-from nictop.cli.change.prompts import Prompts
+from nictop.cli.change.prompts import NO_ANSWER, Prompts
 from nictop.replay.position import wall_clock_text
 
 
@@ -46,3 +46,20 @@ async def test_the_question_names_the_time_of_day_of_the_rollback(
         "when it is asked, and after what was found since"
     )
     assert "s left" not in said
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(None, NO_ANSWER), ("ok", '"ok" is neither y nor n'), ("n", ""), ("", "")],
+)
+async def test_a_rollback_that_nobody_requested_says_why(answer: str | None, why: str) -> None:
+    """A host that is asked to roll back says "on request": of the end of stdin that is untrue."""
+    reasons: list[str] = []
+    asked = dialog_with(None)
+    cast(Any, asked._change).undo = reasons.append
+    people = Prompts()
+    question = asyncio.ensure_future(asked._ask_to_keep(people))
+    await asyncio.sleep(0)  # what was typed before is dropped
+    people.lines.put_nowait(answer)
+    await question
+    assert reasons == [why]

@@ -48,7 +48,7 @@ async def test_an_invalid_answer_is_a_no(typed: bytes, monkeypatch: pytest.Monke
         ("yes", True, ""),
         ("n", False, ""),
         ("", False, ""),
-        ("ok", False, '"ok" is neither y nor n: taken as no\n'),
+        ("ok", False, '"ok" is neither y nor n, taken as no\n'),
     ],
 )
 async def test_how_to_answer_is_in_the_question(

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 import sys
@@ -516,6 +517,67 @@ def test_actions_without_undo_are_refused(host: Namespace) -> None:
         assert change.prepare([secondary, primary]), "what it would take is removed before"
 
 
+VIA, WITH_SOURCE = "203.0.113.0/24 via 192.0.2.1", "198.51.100.0/24 via 192.0.2.1 src 192.0.2.7"
+OTHER_LENGTH = f"address add 192.0.2.7/25 dev {LINK}"
+ANOTHER_SUBNET = f"address add 10.9.0.1/24 dev {LINK}"
+
+
+@pytest.mark.parametrize(
+    ("route", "before", "lost"),
+    [
+        (VIA, "", "would also remove a route"),
+        (f"203.0.113.0/24 dev {LINK}", "", "would also remove a route"),
+        (VIA, OTHER_LENGTH, ""),
+        (VIA, ANOTHER_SUBNET, ""),
+        (WITH_SOURCE, OTHER_LENGTH, ""),
+        (WITH_SOURCE, ANOTHER_SUBNET, "would also remove a route"),
+        (VIA, f"address add 192.0.2.9/24 dev {LINK}", "its secondary address 192.0.2.9"),
+    ],
+)
+def test_a_route_goes_with_the_last_address_or_with_its_preferred_source(
+    host: Namespace, route: str, before: str, lost: str
+) -> None:
+    """What the plan refuses is what the kernel does: net/ipv4/fib_frontend.c fib_del_ifaddr()."""
+    host.run(["ip", "route", "add", *route.split(), *(() if " dev " in route else ("dev", LINK))])
+
+    def state() -> str:
+        lines = f"ip route show proto boot; ip -o address show dev {LINK}"
+        return re.sub(r" secondary| valid_lft.*", "", host.run(["sh", "-c", lines]))
+
+    actions = [["ip", *before.split()]] if before else []
+    actions.append(["ip", "address", "del", "192.0.2.7/24", "dev", LINK])
+    routes = host.run(["ip", "route", "show", "proto", "boot"])
+    with change_client(host) as change:
+        if lost:
+            assert lost in refused(change, "prepare", actions=actions)
+            for action in actions:
+                host.run(action)
+            is_secondary = "secondary" in lost
+            gone = host.run(["ip", "-o", "address", "show", "dev", LINK]) if is_secondary else ""
+            assert "192.0.2.9" not in gone
+            assert is_secondary or host.run(["ip", "route", "show", "proto", "boot"]) != routes
+            return
+        old = state()
+        change.apply(actions)
+        change.wait_for("applied")
+        assert host.run(["ip", "route", "show", "proto", "boot"]) == routes
+        change.request("undo")
+        assert change.wait_for_end() == "undone"
+        assert sorted(state().splitlines()) == sorted(old.splitlines())
+
+
+def test_a_secondary_address_takes_no_other_one_with_it(host: Namespace) -> None:
+    for number in (8, 9):
+        host.run(["ip", "address", "add", f"192.0.2.{number}/24", "dev", LINK])
+    promote = f"echo 1 > /proc/sys/net/ipv4/conf/{LINK}/promote_secondaries"
+    with change_client(host) as change:
+        assert change.prepare([["ip", "address", "del", "192.0.2.8/24", "dev", LINK]])
+        host.run(["sh", "-c", promote])
+        primary = [["ip", "address", "del", "192.0.2.7/24", "dev", LINK]]
+        promoted = "would make its secondary address 192.0.2.8 the primary one"
+        assert promoted in refused(change, "prepare", actions=primary)
+
+
 def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace) -> None:
     """IPv4 takes it with both prefix lengths: then it stays."""
     lost = f"connections to this address of {LINK} are lost"
@@ -525,7 +587,7 @@ def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace)
     with change_client(host) as change:
         assert lost in change.prepare([remove]).plan[0].disturbs
         assert lost not in change.prepare([add, remove]).plan[1].disturbs
-        other = ["ip", "address", "add", "203.0.113.8/25", "dev", LINK]
+        other = ["ip", "address", "add", "203.0.113.200/25", "dev", LINK]
         assert lost in change.prepare([other, remove]).plan[1].disturbs
 
 

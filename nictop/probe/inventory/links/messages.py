@@ -6,6 +6,7 @@ never an exception.
 
 from __future__ import annotations
 
+import socket
 import struct
 from collections.abc import Mapping
 from typing import Literal, Optional
@@ -30,6 +31,7 @@ IFLA_BR_STP_STATE, IFLA_BR_VLAN_FILTERING, IFLA_BR_VLAN_PROTOCOL, IFLA_BR_VLAN_D
 )
 IFLA_BR_GROUP_FWD_MASK = 9
 IFLA_BR_NF_CALL_IPTABLES, IFLA_BR_NF_CALL_IP6TABLES, IFLA_BR_NF_CALL_ARPTABLES = 36, 37, 38
+IFLA_AF_SPEC, IFLA_INET6_CONF, DEVCONF_DISABLE_IPV6 = 26, 2, 26
 IFLA_BRPORT_STATE, IFLA_BRPORT_COST, IFLA_BRPORT_BRIDGE_ID = 1, 3, 14
 
 VLAN_PROTOCOLS = {0x8100: "802.1Q", 0x88A8: "802.1ad"}
@@ -210,7 +212,17 @@ def parse_link(payload: bytes) -> Link | None:
         tunnel=parse_tunnel(kind or "", kind_data),
         xdp=XDP_MODES.get(number(xdp, if_link.IFLA_XDP_ATTACHED) or 0),
         xdp_program=number(xdp, if_link.IFLA_XDP_PROG_ID) or None,
+        ipv6_disabled=parse_ipv6_disabled(found.get(IFLA_AF_SPEC, b"")),
     )
+
+
+def parse_ipv6_disabled(families: bytes) -> bool:
+    """disable_ipv6 of IFLA_INET6_CONF (DEVCONF_*, int32 each); inet6_fill_ifla6_attrs,
+    net/ipv6/addrconf.c."""
+    ipv6 = dict(iter_attributes(families)).get(socket.AF_INET6, b"")
+    settings = dict(iter_attributes(ipv6)).get(IFLA_INET6_CONF, b"")
+    value = settings[4 * DEVCONF_DISABLE_IPV6 : 4 * DEVCONF_DISABLE_IPV6 + 4]
+    return any(value)
 
 
 def parse_carrier(found: Attributes, flags: int) -> bool | None:

@@ -6,6 +6,7 @@ pfifo_fast and the like, not fq without maxrate, and not cake without a bandwidt
 
 from __future__ import annotations
 
+import math
 import struct
 from collections.abc import Iterable, Mapping
 
@@ -27,6 +28,7 @@ NO_RATE = 0xFFFFFFFF
 """A 32-bit rate: the 64-bit attribute has the value, or (fq) there is no limit."""
 SCHEDULER_TICK_SECONDS = 64e-9
 """Tick of the packet scheduler (PSCHED_SHIFT)."""
+SECONDS_PER_NANOSECOND, ROUNDING_ERROR = 1e-9, 1e-4
 PROBABILITY_ONE = 0xFFFFFFFF
 """Probabilities are fractions of this number."""
 
@@ -183,7 +185,20 @@ def parse_tbf(bare: Qdisc, options: bytes) -> Qdisc | None:
     peak = rate_spec(parameters[TC_RATESPEC.size :], None)
     if peak is None or peak[0]:
         return record
-    return replace(record, burst=round(buffer * SCHEDULER_TICK_SECONDS * spec[0] / 8))
+    return replace(record, burst=burst_bytes(buffer, spec[0]))
+
+
+def burst_bytes(ticks: int, rate: int) -> int:
+    """Bytes for which the kernel stores the same number of ticks again; `rate`: bits per second.
+
+    It stores the time that they take, rounded down to ticks (psched_l2t_ns, PSCHED_NS2TICKS:
+    net/sched/sch_tbf.c), and tc shows that rounded down to microseconds. Several sizes may have one
+    number of ticks, of which this is the smallest, a nanosecond later; or one size that has it
+    alone.
+    """
+    a_tick = SCHEDULER_TICK_SECONDS * rate / 8
+    added = SECONDS_PER_NANOSECOND * rate / 8 if a_tick > 1 else -ROUNDING_ERROR
+    return math.ceil(ticks * a_tick + added)
 
 
 def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:

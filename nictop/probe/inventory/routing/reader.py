@@ -33,4 +33,5 @@ def read_routing(etc: str = "/etc", run: str = "/run") -> Routing:
         rules,
         name_servers,
         {field: why for field, why in failed.items() if why is not None},
+        has_route_options=True,
     )

@@ -13,9 +13,11 @@ from typing import Optional
 from nictop.probe.inventory.links.messages import Attributes, number
 from nictop.probe.inventory.links.routes import (
     FAMILY_NAMES,
+    RTA_GATEWAY,
     RTA_MULTIPATH,
     RTA_PRIORITY,
     RTA_TABLE,
+    RTA_VIA,
     RTNEXTHOP,
     internet_address,
     parse_gateway,
@@ -37,7 +39,35 @@ Hop = tuple[Optional[int], Attributes, int]
 """(ifindex, attributes, RTNH_F_*)"""
 TYPE_OFFSET = 7
 """Byte in struct rtmsg."""
-RTA_CACHEINFO = 12
+RTA_IIF, RTA_PREFSRC, RTA_METRICS, RTA_FLOW, RTA_CACHEINFO = 3, 7, 8, 11, 12
+RTA_PREF, RTA_ENCAP_TYPE, RTA_ENCAP, RTA_EXPIRES, RTA_PAD = 20, 21, 22, 23, 24
+RTA_TTL_PROPAGATE, RTA_NH_ID = 26, 30
+KNOWN = frozenset(
+    (
+        *(RTA_DST, RTA_SRC, RTA_IIF, RTA_OIF, RTA_GATEWAY, RTA_PRIORITY, RTA_PREFSRC, RTA_METRICS),
+        *(RTA_MULTIPATH, RTA_CACHEINFO, RTA_TABLE, RTA_VIA, RTA_PREF, RTA_EXPIRES, RTA_PAD),
+        RTA_ENCAP_TYPE,  # RTA_ENCAP says it
+    )
+)
+"""Attributes that a record has, or that are no part of the route."""
+UNREAD_NAMES = {
+    RTA_FLOW: "realms",
+    RTA_ENCAP: "encap",
+    RTA_TTL_PROPAGATE: "ttl-propagate",
+    RTA_NH_ID: "nhid",
+}
+RTAX_LOCK = 1
+METRIC_WORDS = {
+    2: "mtu", 3: "window", 6: "ssthresh", 7: "cwnd", 8: "advmss", 9: "reordering", 10: "hoplimit",
+    11: "initcwnd", 14: "initrwnd", 15: "quickack", 17: "fastopen_no_cookie",
+}  # fmt: skip
+"""RTAX_* of a plain number → word of ip-route(8)."""
+UNREAD_METRICS = {4: "rtt", 5: "rttvar", 12: "features", 13: "rto_min", 16: "congctl"}
+PREFERENCES = {b"\1": "high", b"\3": "low"}
+"""ICMPV6_ROUTER_PREF_*; 0 is medium, which is usual."""
+RT_SCOPE_UNIVERSE, RT_SCOPE_LINK = 0, 253
+SCOPES = {RT_SCOPE_UNIVERSE: "global", 200: "site", RT_SCOPE_LINK: "link", 254: "host"}
+"""RT_SCOPE_* → word of ip-route(8)."""
 CACHEINFO = struct.Struct("=IIi")
 """Begin of struct rta_cacheinfo: references, last use, expires (USER_HZ)."""
 RTNH_F_DEAD, RTNH_F_ONLINK, RTNH_F_LINKDOWN = 1, 4, 16
@@ -84,8 +114,8 @@ def parse_table_routes(payload: bytes) -> list[TableRoute]:
     """The next hops of an RTM_NEWROUTE; [] for other types and for malformed messages."""
     if len(payload) < RTMSG.size:
         return []
-    family, length, source_length, tos, table, protocol, _, route_type, flags = RTMSG.unpack_from(
-        payload
+    family, length, source_length, tos, table, protocol, scope, route_type, flags = (
+        RTMSG.unpack_from(payload)
     )
     if family not in FAMILY_NAMES or route_type not in ROUTE_TYPES:
         return []
@@ -101,6 +131,11 @@ def parse_table_routes(payload: bytes) -> list[TableRoute]:
     metric = number(found, RTA_PRIORITY) or 0
     if ROUTE_TYPES[route_type] == "unreachable" and metric == OLD_DEFAULT_METRIC:
         return []  # the kernel's own: no default route
+    preferred = internet_address(family, found.get(RTA_PREFSRC, b""))
+    options, unread = route_options(family, found)
+    has_next_hop = any(kind in found for kind in (RTA_GATEWAY, RTA_VIA, RTA_MULTIPATH, RTA_NH_ID))
+    if family == socket.AF_INET and scope != usual_scope(route_type, has_next_hop=has_next_hop):
+        options = ("scope", SCOPES.get(scope, str(scope)), *options)
     routes = []
     for ifindex, gateway, hop_flags in next_hops(family, route_type, found, flags):
         route = TableRoute(
@@ -116,9 +151,37 @@ def parse_table_routes(payload: bytes) -> list[TableRoute]:
             usable=not hop_flags & (RTNH_F_DEAD | RTNH_F_LINKDOWN),
             source=source,
             expires=expiry(found.get(RTA_CACHEINFO, b"")),
+            preferred_source=preferred[1] if preferred is not None else "",
+            options=options,
+            unread=unread,
         )
         routes.append(route)
     return routes
+
+
+def usual_scope(route_type: int, *, has_next_hop: bool) -> int:
+    """What ip-route(8) sets without the word "scope" for an IPv4 route (iproute2 ip/iproute.c
+    iproute_modify)."""
+    is_on_link = route_type == RTN_UNICAST and not has_next_hop
+    return RT_SCOPE_LINK if is_on_link else RT_SCOPE_UNIVERSE
+
+
+def route_options(family: int, found: Attributes) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """`TableRoute.options`, without the scope, and `TableRoute.unread`."""
+    words: list[str] = []
+    unread = [UNREAD_NAMES.get(kind, f"attribute {kind}") for kind in found if kind not in KNOWN]
+    metrics = dict(iter_attributes(found.get(RTA_METRICS, b"")))
+    locked = number(metrics, RTAX_LOCK) or 0
+    for kind in sorted(metrics):
+        if kind in METRIC_WORDS:
+            lock = ("lock",) if locked & 1 << kind else ()
+            words += [METRIC_WORDS[kind], *lock, str(number(metrics, kind) or 0)]
+        elif kind != RTAX_LOCK:
+            unread.append(UNREAD_METRICS.get(kind, f"metric {kind}"))
+    preference = found.get(RTA_PREF, b"\0")[:1]
+    if family == socket.AF_INET6 and preference in PREFERENCES:
+        words += ["pref", PREFERENCES[preference]]
+    return tuple(words), tuple(unread)
 
 
 def next_hops(

@@ -208,3 +208,23 @@ def test_real_disciplines(namespace: Namespace) -> None:
             Qdisc("htb", "1:", rate=5_000_000_000, default_class=0, limits_all=False, dropped=0),
         ),
     }
+
+
+@pytest.mark.parametrize("rate", ["64kbit", "7mbit", "124mbit", "126mbit", "300mbit", "9gbit"])
+def test_the_burst_of_an_undo_is_what_the_kernel_has(namespace: Namespace, rate: str) -> None:
+    """Each undo would take some bytes away. The kernel keeps a time in ticks, which tc rounds down
+    to microseconds."""
+    namespace.run(["ip", "link", "set", "dev", "lo", "up"])
+    lo = Link(1, "lo", 772, 0x49, "unknown", True, 65536)
+    for size in (32_768, 99_991, 150_000, 150_001):
+        seen: list[tuple[int | None, str]] = []
+        burst: int | None = size
+        for _ in range(3):
+            words = f"rate {rate} burst {burst}b limit 200000b"
+            namespace.run(["tc", "qdisc", "replace", "dev", "lo", "root", "tbf", *words.split()])
+            (link,), _ = namespace.call(lambda: with_qdiscs((lo,)))
+            burst = link.traffic_control[0].burst
+            seen.append((burst, namespace.run(["tc", "qdisc", "show", "dev", "lo", "root"])))
+            namespace.run(["tc", "qdisc", "del", "dev", "lo", "root"])
+        (shown,) = {text.split(" rate ")[1] for _, text in seen}
+        assert len({one for one, _ in seen}) == 1, (size, seen, shown)

@@ -486,3 +486,18 @@ def test_any_bytes_are_addresses_and_routes_or_none(data: bytes) -> None:
         for ifindex, route in route_messages.parse_default_routes(header + data):
             assert ifindex != 0
             assert isinstance(route.metric, int)
+
+
+def test_whether_ipv6_is_turned_off_on_a_link(namespace: Namespace) -> None:
+    namespace.run(["ip", "link", "add", "v0", "type", "veth", "peer", "name", "v1"])
+    setting = "/proc/sys/net/ipv6/conf/v0/disable_ipv6"
+
+    def is_disabled() -> bool:
+        links, _ = namespace.call(read_links)
+        return next(link.ipv6_disabled for link in links if link.name == "v0")
+
+    for value in (1, 0):
+        namespace.run(["sh", "-c", f"echo {value} > {setting}"])
+        assert is_disabled() is bool(value)
+    namespace.run(["ip", "link", "set", "dev", "v0", "mtu", "1200"])
+    assert not is_disabled(), "the link has no IPv6"

@@ -24,7 +24,8 @@ from nictop.probe.inventory.routing.resolvers import parse_name_servers, read_na
 from nictop.probe.inventory.routing.table_routes import is_kept, parse_table_routes
 from nictop.probe.kernel.netlink import pack_attribute, pack_u32
 from nictop.probe.kernel.route_lookup import RTA_DST, RTMSG
-from nictop.probe.records import Neighbour, PolicyRule, Routing, TableRoute, Unreadable
+from nictop.probe.records import Link, Neighbour, PolicyRule, Routing, TableRoute, Unreadable
+from nictop.rules.routes.fixes import change_route
 from tests.support.namespaces import Namespace
 from tests.support.probe import wait_until
 
@@ -141,7 +142,9 @@ def test_routes_of_all_tables(pair: Namespace) -> None:
         ("203.0.114.0/24", "192.0.2.4"),
     }
     assert found["192.0.2.0/24", None] == TableRoute(
-        "ipv4", "192.0.2.0/24", "unicast", 254, 2, ifindex=ifindex
+        *("ipv4", "192.0.2.0/24", "unicast", 254, 2),
+        ifindex=ifindex,
+        preferred_source="192.0.2.1",
     )
     assert found["198.51.100.0/24", None] == TableRoute(
         "ipv4", "198.51.100.0/24", "unreachable", 254, 3, 7
@@ -339,3 +342,33 @@ def test_the_servers_behind_the_stub(tmp_path: Path) -> None:
     assert read_name_servers(str(tmp_path), str(tmp_path)) == (("127.0.0.1",), None)
     (tmp_path / "resolv.conf").unlink()
     assert read_name_servers(str(tmp_path), str(tmp_path)) == ((), None)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "198.51.100.0/24 via 192.0.2.7 dev v0 proto static metric 9 src 192.0.2.2 mtu lock 1400",
+        "198.51.100.0/24 dev v0 table 77 scope global advmss 1200 initcwnd 20 quickack 1",
+        "198.51.100.0/24 via 203.0.113.9 dev v0 onlink",
+        "blackhole 198.51.100.0/24 metric 9",
+    ],
+)
+def test_a_route_is_written_as_it_was_set(pair: Namespace, written: str) -> None:
+    """What ip(8) shows of it is the same after the command that nictop prints."""
+    pair.run(["ip", "address", "add", "192.0.2.2/24", "dev", "v0"])
+    pair.run(["ip", "route", "add", *written.split()])
+    show = ["ip", "-d", "route", "show", "table", "all", "198.51.100.0/24"]
+    shown = pair.run(show)
+    (route,) = (one for one in inside(pair).routes if one.destination == "198.51.100.0/24")
+    assert route.unread == () and inside(pair).has_route_options
+    link = Link(route.ifindex, "v0", 1, 0, "up", True, 1500) if route.ifindex else None
+    for verb in ("del", "add"):
+        pair.run(list(change_route(verb, route, link).argv))
+    assert pair.run(show) == shown
+
+
+def test_what_has_no_words_is_named(pair: Namespace) -> None:
+    words = "198.51.100.0/24 via 192.0.2.7 dev v0 realms 4 rtt 8ms"
+    pair.run(["ip", "route", "add", *words.split()])
+    (route,) = (one for one in inside(pair).routes if one.destination == "198.51.100.0/24")
+    assert route.unread == ("realms", "rtt") and route.options == ()
