@@ -68,7 +68,7 @@ def _black_hole(tested: TestedDirection, link: Link, size: PathSize, largest: in
         received = _too_big_evidence(size.too_big)
     evidence = [_size_evidence(tested, size), received]
     if tested.gateway is not None:
-        command_line = f"ip route get {tested.receiver.address}"
+        command_line = f"ip route get {tested.receiver.address} from {tested.sender.address}"
         evidence.append(Evidence("gateway", tested.gateway, command_line))
     elif peer_link is not None:
         mtu = str(peer_link.mtu)
