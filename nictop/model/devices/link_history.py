@@ -31,6 +31,7 @@ MAX_TEXTS = 12
 GONE_AND_ANOTHER = "gone, and another one has its name"
 MAX_LOST_ADDRESSES = 16
 """Of one link."""
+MAX_MAC_ADDRESSES = 8
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
 
@@ -77,6 +78,8 @@ class LinkHistory:
     them, unless keep_addr_on_down is set (net/ipv6/addrconf.c addrconf_ifdown)."""
     was_down: bool = False
     """Administratively, since `ipv6_addresses` were read."""
+    mac_addresses: tuple[str, ...] = ()
+    """All that it was seen with, the newest last: neighbours keep an old one for a while."""
 
     @property
     def watched(self) -> float:
@@ -120,7 +123,7 @@ def with_inventory(
     for link in inventory.links:
         key = history_key(link)
         before = recent.get(key)
-        history = _continued(before, link, inventory.time)
+        history = _with_mac_address(_continued(before, link, inventory.time), before, link)
         if has_addresses and history is not before:
             history = _with_ipv6_addresses(history, before, link)
         recent[key] = history
@@ -186,6 +189,7 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     )
     is_settled = _is_settled(before, link, is_new=is_new)
     history = _history_of(link, _appended(before.points, point), is_settled=is_settled)
+    history = replace(history, mac_addresses=before.mac_addresses)
     if is_new:
         return history
     return replace(
@@ -194,6 +198,16 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         lost_ipv6_addresses=before.lost_ipv6_addresses,
         was_down=before.was_down or not link.flags & IFF_UP,
     )
+
+
+def _with_mac_address(history: LinkHistory, before: LinkHistory | None, link: Link) -> LinkHistory:
+    if history is before:  # an older inventory
+        return history
+    known = () if before is None else before.mac_addresses
+    if link.address is None or known[-1:] == (link.address,):
+        return replace(history, mac_addresses=known)
+    others = tuple(address for address in known if address != link.address)
+    return replace(history, mac_addresses=(*others, link.address)[-MAX_MAC_ADDRESSES:])
 
 
 def _with_ipv6_addresses(
