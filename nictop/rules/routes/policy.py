@@ -8,7 +8,7 @@ was meant.
 from __future__ import annotations
 
 from nictop.model.devices.links import global_addresses
-from nictop.model.devices.route_lookup import RouteAnswer, RoutingTables, number_of, span_of
+from nictop.model.devices.route_lookup import RoutingTables, number_of, span_of
 from nictop.model.facts.routing import is_kernel_rule, rule_text
 from nictop.model.text.ip_addresses import parse_network
 from nictop.model.text.words import address_text

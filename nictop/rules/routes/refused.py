@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.devices.route_lookup import (
     REFUSING_TYPES,
     RouteAnswer,
@@ -18,7 +19,6 @@ from nictop.model.devices.route_lookup import (
     Span,
     span_of,
 )
-from nictop.model.devices.links import global_addresses
 from nictop.model.facts.routing import route_text, rule_text
 from nictop.probe.records import PolicyRule, TableRoute
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
