@@ -199,6 +199,21 @@ def test_an_interval_that_ends_with_a_phase_is_not_in_it(
     assert (found.idle.seconds, found.seconds) == (1.0, 0.0) and found.loaded_since is None
 
 
+def test_the_interval_after_which_the_bulk_flow_is_started_is_idle() -> None:
+    """It was received before: whatever the times say, which are known to 50 ms."""
+    for begun in (2.0, 2.03, 1.98):
+        found = loaded_figures(TIMELINE, begun, (5.0, 7.0), (), 2.0)
+        assert found is not None and found.idle is not None
+        assert found.idle.seconds == 2.0, "without the omitted one, and that of the start"
+
+
+def test_a_result_says_of_how_much_of_a_phase_it_is() -> None:
+    short = "(of 10 s: intervals that lie only partly in the phase are left out)"
+    assert sentences(loaded(seconds=8.0))["loaded"].endswith(f" in 8.00 s {short}")
+    assert short not in sentences(loaded())["loaded"]
+    assert short not in sentences(loaded(seconds=8.0, stopped=20.0))["loaded"]
+
+
 def test_a_run_that_was_stopped_in_its_idle_phase() -> None:
     found = loaded_figures(TIMELINE[:3], None, None, ())
     assert found is not None and found.idle is not None and found.idle.seconds == 2.0
