@@ -186,13 +186,15 @@ def _is_held_by_qdisc(result: Result) -> bool:
 
 def _full_cpu(result: Result) -> str:
     """The first full CPU of an end: softirq and processes wait there, and acknowledgements with
-    them; "": none. One that was as full in the idle phase has added nothing."""
+    them; "": none. Also one that was as full in the idle phase: under load more waits for it."""
     for load in loads_of_machines(result):
         if load.role == "observer":
             continue
         for cpu in load.busy_cpus:
-            if cpu.busy >= BUSY_CPU_SHARE and not _was_full_when_idle(result, load, cpu.cpu):
-                return f"CPU {cpu.cpu} on {clean(load.host)} {units.percentage(cpu.busy)} busy"
+            if cpu.busy >= BUSY_CPU_SHARE:
+                also = ", also when idle" if _was_full_when_idle(result, load, cpu.cpu) else ""
+                busy = units.percentage(cpu.busy)
+                return f"CPU {cpu.cpu} on {clean(load.host)} {busy} busy{also}"
     return ""
 
 
