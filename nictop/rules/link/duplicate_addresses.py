@@ -25,6 +25,7 @@ from nictop.rules.profiles.outward import (
     NetworkPlace,
     carries_session,
     is_outward,
+    joined_text,
     may_be_one_network,
     outward_addresses,
     veth_of,
@@ -153,7 +154,8 @@ def _once_it_is_up(
             *_evidence(place, others),
             Evidence("state", "administratively down", "RTM_GETLINK"),
         ),
-        why="The link keeps the address while it is down. In one network, connections to it would "
+        why="The link keeps the address while it is down. "
+        f"{'Then' if joined_text(place, others[0]) else 'In one network,'} connections to it would "
         "reach either host.",
         fixes=tuple(_changes(place, others[0], hosts)),
         item=address,
@@ -169,10 +171,7 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
     chosen = max(numbers, key=lambda number: (*_ease_of_change(places[number], hosts), number))
     place, others = places[chosen], partners[chosen]
     severity: Severity = "warning"
-    why = (
-        "In one network, connections to it reach either host, and these two hosts cannot reach "
-        "each other by it. In two separate networks with the same subnet this is not a problem."
-    )
+    why = _why_on_both(place, others)
     cut = _first_cut_off(place, others, hosts)
     if cut is not None:
         severity = "critical"
@@ -200,6 +199,21 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         why=why,
         fixes=fixes,
         item=place.address.address,
+    )
+
+
+def _why_on_both(place: NetworkPlace, others: Sequence[NetworkPlace]) -> str:
+    """Whether they are in one network is known of veths."""
+    for other in others:
+        joined = joined_text(place, other)
+        if joined:
+            return (
+                f"{place.named} and {other.named} are {joined}: connections to it reach either "
+                "host, and these two hosts cannot reach each other by it."
+            )
+    return (
+        "In one network, connections to it reach either host, and these two hosts cannot reach "
+        "each other by it. In two separate networks with the same subnet this is not a problem."
     )
 
 

@@ -143,6 +143,16 @@ def _are_joined(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFact
     return mine is not None and mine == networks.get((other.host.name, other.veth.ifindex))
 
 
+def joined_text(one: NetworkPlace, other: NetworkPlace) -> str:
+    """``the two ends of one veth pair``; "": it is not known that they are in one network. Of two
+    places that may be in one network."""
+    if one.veth is None or other.veth is None:
+        return ""
+    if are_two_ends(one.veth, other.veth):
+        return "the two ends of one veth pair"
+    return "veths of one bridge"
+
+
 class BridgedNetwork(NamedTuple):
     """A bridge of a watched host."""
 

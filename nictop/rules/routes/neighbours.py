@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver, once_per_host
-from nictop.rules.profiles.outward import NetworkPlace
+from nictop.rules.profiles.outward import NetworkPlace, joined_text
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.routes.facts import (
     ANSWERING,
@@ -533,7 +533,7 @@ def _no_answer(peer: Peer, reported: set[tuple[LinkKey, LinkKey]]) -> Iterator[F
         return
     if is_unanswered_now(back):
         reported.add(pair)
-        yield _no_answer_finding(peer, entry, back, NEITHER_ANSWERS)
+        yield _no_answer_finding(peer, entry, back, _neither_answers(peer))
     elif back.nud_state in ANSWERING and back.mac == own.link.address:
         reported.add(pair)
         yield _no_answer_finding(peer, entry, back, ONE_ANSWERS)
@@ -572,6 +572,16 @@ NEITHER_ANSWERS = _Silence(
     "The two NICs are in different networks (VLAN, port group, switch port), or their requests or "
     "answers are dropped. If two separate networks have the same numbers, this is right.",
 )
+
+
+def _neither_answers(peer: Peer) -> _Silence:
+    joined = joined_text(peer.own, peer.other)
+    if not joined:
+        return NEITHER_ANSWERS
+    why = f"They are {joined}: their requests or answers are dropped (a filter, a VLAN)."
+    return replace(NEITHER_ANSWERS, why=why)
+
+
 ONE_ANSWERS = _Silence(
     "warning",
     "does not answer, but reaches this host",
