@@ -111,8 +111,8 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
             f"offloads are off: {', '.join(off)}",
             evidence=tuple(evidence),
             why=f"The kernel then {_work_text(off)}, which costs CPU time at high rates. This "
-            "driver normally turns them on. Possible: a capture tool or somebody turned them off. If it was a "
-            "workaround, leave it.",
+            "driver normally turns them on. Possible: a capture tool or somebody turned them off. "
+            "If it was a workaround, leave it.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
 
