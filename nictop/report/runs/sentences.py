@@ -66,7 +66,7 @@ DIRECTION_TEXTS = {
     "bidirectional": "both directions",
 }
 CostUnit = Literal["Gb/s", "transaction", "busy"]
-"""busy: cores, of runs that carried too little for a cost per Gb/s."""
+"""busy: cores, of runs without a cost per Gb/s."""
 TEST_TEXTS: dict[TestKind, str] = {
     "bulk": "bulk",
     "rr": "request/response",
@@ -922,8 +922,8 @@ def host_cost_text(load: HostLoad) -> str:
     text = f"{host}: {total} of {cores} busy on average"
     if load.cost_per_gigabit is not None:
         text += f", {factor_text(load.cost_per_gigabit)} core per Gb/s"
-    if load.per_transaction is not None:
-        text += f", {units.duration(load.per_transaction)} CPU per transaction"
+    if load.cost_per_transaction is not None:
+        text += f", {units.duration(load.cost_per_transaction)} CPU per transaction"
     parts = ", ".join(_busy_parts(busy))
     if parts:
         text += f" ({parts})"
@@ -946,9 +946,14 @@ def _further_costs(load: HostLoad, busy: Busy) -> Iterator[str]:
     yield from load_texts(load)
 
 
+NO_COST = "no CPU cost: most of its busy time is not by this test"
+
+
 def load_texts(load: HostLoad) -> Iterator[str]:
-    """What has no column: the VMs of an ESXi host, what the NIC dropped, and whose CPUs these
-    are."""
+    """What has no column: why there is no CPU cost, the VMs of an ESXi host, what the NIC dropped,
+    and whose CPUs these are."""
+    if load.is_busy_by_others:
+        yield NO_COST
     yield from machine_texts(load)
     drops = ring_drops_text(load)
     if drops:
