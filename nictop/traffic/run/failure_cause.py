@@ -60,9 +60,9 @@ def timeout_failure(
         causes = "smaller MTU on the path, or jumbo frames on one side only"
         no_data = "hardly any data" if payload_bytes else "no data"
         sentence = f"connected, but {no_data} received {where} within {seconds:.0f} s"
-        found = _tested_black_hole(log)
-        cause = f"path test: {found}" if found else f"possible: MTU black hole ({causes})"
-        return Failure("black_hole", f"{sentence}; {cause}")
+        tested = _tested_black_hole(log)
+        why = f"path test: {tested}" if tested else f"possible: MTU black hole ({causes})"
+        return Failure("black_hole", f"{sentence}; {why}")
     if payload_bytes:
         stalled = f"no more data {where}, {seconds:.0f} s after the start"
         return Failure("stall", stalled + overcome_loss(log))

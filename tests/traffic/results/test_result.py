@@ -72,8 +72,8 @@ def test_there_is_no_cpu_cost_if_most_cpu_time_is_not_by_the_test() -> None:
     """The kernel counts what all programs use; stress has filled the CPUs before any test."""
     own = ThreadLoad("iperf3", 12, 0.3, (0,), generator=True)
     stress = ThreadLoad("stress", 80, 0.9, (0,))
-    busy: dict[str, object] = {"user": 1.5, "system": 0.2, "softirq": 0.1}
-    filled = load("a", threads=(stress, own), per_transaction=73e-6, **busy)
+    busy = load("a", user=1.5, system=0.2, softirq=0.1)
+    filled = replace(busy, threads=(stress, own), per_transaction=73e-6)
     assert filled.is_busy_by_others
     assert (filled.cost_per_gigabit, filled.cost_per_transaction) == (None, None)
     text = host_cost_text(filled)

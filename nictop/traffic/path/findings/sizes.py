@@ -119,7 +119,7 @@ def _smaller_nics(tested: TestedDirection, size: PathSize, largest: int) -> list
     if tested.gateway is not None and receiver is not None:
         found.append(SmallerNic(tested.peer, receiver.name, receiver.mtu, receiver))
     peer = _peer_link(tested)
-    explaining = {}
+    explaining: dict[str, SmallerNic] = {}
     for nic in found:
         if nic.mtu <= largest < size.limit and (peer is None or nic.link is not peer):
             explaining.setdefault(nic.text, nic)
