@@ -425,7 +425,7 @@ def _foreign_fixes(
 def _ask_again_fix(link: Link, entry: Neighbour) -> Fix:
     """The kernel resolves the address when it next sends to it."""
     flush = command("ip", "neigh", "flush", "to", entry.address, "dev", link.name)
-    return Fix("here", "Remove the old entry: the kernel asks again", (flush,), False)
+    return Fix("here", "Remove the entry: the kernel asks again", (flush,))
 
 
 def _remove_entry_fix(link: Link, entry: Neighbour) -> Fix:

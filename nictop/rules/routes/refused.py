@@ -281,7 +281,7 @@ def _refused_senders(host: HostFacts, refused: Sequence[Peer]) -> str:
 
 SENDERS_WITH_ADDRESS = {
     "ipv4": "answers of TCP and to ping, TCP connections, and programs that bind or connect their "
-    "socket. What a socket without an address sends (UDP with sendto, ping) is not refused.",
+    "socket. What a socket without an address sends (UDP with sendto) is not refused.",
     "ipv6": "answers of TCP and to ping, and programs that bind their socket to it. Sockets that "
     "have no address when they connect or send are not refused.",
 }

@@ -77,7 +77,8 @@ def _black_hole(tested: TestedDirection, link: Link, size: PathSize, largest: in
         mtu = str(peer_link.mtu)
         evidence.append(Evidence(f"MTU of {to} {peer_link.name}", mtu, "ip link show"))
     for known in smaller:
-        evidence.append(Evidence(f"MTU of {known.text}", str(known.mtu), "ip link show"))
+        source = "RTM_GETLINK, IFLA_TARGET_NETNSID" if known.host is None else "ip link show"
+        evidence.append(Evidence(f"MTU of {known.text}", str(known.mtu), source))
     lost = f"packets of {size.limit} bytes are lost, {largest} bytes pass"
     if size.complete:
         lost = f"packets above {largest} bytes are lost (MTU of this NIC: {size.limit})"
@@ -108,7 +109,9 @@ class SmallerNic(NamedTuple):
 
     @property
     def text(self) -> str:
-        return f"{self.host.name} {self.name}" if self.host is not None else self.name
+        if self.host is None:
+            return f"the other end of the veth ({self.name})"
+        return f"{self.host.name} {self.name}"
 
 
 def _smaller_nics(tested: TestedDirection, size: PathSize, largest: int) -> list[SmallerNic]:
