@@ -52,6 +52,12 @@ def test_it_is_critical_where_nothing_else_is_between_them(
     assert found.why.startswith(cut) == (severity == "critical"), "link-local ones still do"
 
 
+def test_two_ends_of_a_veth_pair_are_not_said_to_be_in_separate_networks() -> None:
+    why = duplicate(pair([address(ONE), address(THREE)], [address(TWO), address(ONE)])).why
+    assert why.startswith("b lab0 and a lab0 are the two ends of one veth pair: ")
+    assert "separate" not in why and "In one network" not in why
+
+
 def test_another_family_is_not_counted() -> None:
     both = [address("2001:db8::1/64", family="ipv6")]
     other = [address("2001:db8::2/64", family="ipv6")]

@@ -9,8 +9,8 @@ tests/data/rules.
 ``findings`` is the complete list for those hosts, from all rules: a cause that is reported twice
 fails here. Of each finding only the given keys are compared; ``commands`` are those of all its
 fixes that run "here", ``undo`` those that undo them, ``fixes`` those by place, ``fix_titles`` the
-titles of all fixes, ``says`` and ``never_says`` parts of its title, its why and the titles and notes
-of its fixes. ``skipped`` (rule names) is compared when it is given. HOST: see
+titles of all fixes, ``shown_by`` commands that show its evidence, ``says`` and ``never_says`` parts
+of its title, its why and the titles and notes of its fixes. ``skipped`` (rule names) is compared when it is given. HOST: see
 tests/support/rule_cases.py.
 """
 
@@ -95,6 +95,9 @@ def compare(finding: Finding, wanted: dict[str, Any]) -> None:
         elif key == "evidence":
             shown = [f"{one.what}: {one.value}" for one in finding.evidence]
             assert all(one in shown for one in value), shown
+        elif key == "shown_by":
+            sources = [one.source for one in finding.evidence]
+            assert all(one in sources for one in value), sources
         else:
             assert getattr(finding, key) == value
 

@@ -388,6 +388,15 @@ async def test_any_failure_ends_the_run_and_both_child_processes(
         assert bool(probe.stopped) == (was_started and not ended)
 
 
+async def test_failure_by_a_black_hole_says_what_the_path_test_has_found() -> None:
+    client, server = probes(CLIENT[:6], SERVER[:8])
+    client.path_answers, server.path_answers = answers(1400), answers()
+    result, _ = await complete_run(client, server)
+    assert result.failure is not None and result.failure.kind == "black_hole"
+    found = "; path test: MTU black hole to b: packets above 1400 bytes are lost"
+    assert found in result.failure.sentence and "possible" not in result.failure.sentence
+
+
 async def test_probe_without_traffic() -> None:
     client, server = ScriptedProbe("a", tools()), ScriptedProbe("b", None)
     result, _ = await complete_run(client, server)

@@ -43,6 +43,7 @@ MAX_TEXTS = 12
 GONE_AND_ANOTHER = "gone, and another one has its name"
 MAX_LOST_ADDRESSES, MAX_LOST_ROUTES = 16, 16
 """Of one link."""
+MAX_MAC_ADDRESSES = 8
 MIN_STEP_SECONDS = 60.0
 """Between two stored points: at most 60 for each link."""
 
@@ -108,6 +109,8 @@ class LinkHistory:
     """As an inventory last read them."""
     removed_addresses: tuple[RemovedAddress, ...] = ()
     """Those that are not on the link now; the last of them, oldest first."""
+    mac_addresses: tuple[str, ...] = ()
+    """All that it was seen with, the newest last: neighbours keep an old one for a while."""
 
     @property
     def watched(self) -> float:
@@ -155,7 +158,7 @@ def with_inventory(
     for link in inventory.links:
         key = history_key(link)
         before = recent.get(key)
-        history = _continued(before, link, inventory.time)
+        history = _with_mac_address(_continued(before, link, inventory.time), before, link)
         if history is not before:
             if has_addresses:
                 history = _with_ipv6_addresses(history, before, link)
@@ -227,6 +230,7 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
     )
     is_settled = _is_settled(before, link, is_new=is_new)
     history = _history_of(link, _appended(before.points, point), is_settled=is_settled)
+    history = replace(history, mac_addresses=before.mac_addresses)
     if is_new:
         return history
     return replace(
@@ -249,6 +253,16 @@ def ipv6_loss(link: Link) -> str:
     if 0 < link.mtu < IPV6_MIN_MTU:
         return SMALL_MTU
     return DISABLED if link.ipv6_disabled else ""
+
+
+def _with_mac_address(history: LinkHistory, before: LinkHistory | None, link: Link) -> LinkHistory:
+    if history is before:  # an older inventory
+        return history
+    known = () if before is None else before.mac_addresses
+    if link.address is None or known[-1:] == (link.address,):
+        return replace(history, mac_addresses=known)
+    others = tuple(address for address in known if address != link.address)
+    return replace(history, mac_addresses=(*others, link.address)[-MAX_MAC_ADDRESSES:])
 
 
 def _with_ipv6_addresses(

@@ -6,7 +6,9 @@ Reads nothing; returns sections of unsanitized text. Absent parts are listed wit
 
 from __future__ import annotations
 
+from nictop.model.devices.links import ethtool_driver
 from nictop.model.facts.ethtool_settings import (
+    DRIVERS_WITH_OFFLOADS_ON,
     coalescing_text,
     eee_text,
     fec_text,
@@ -62,7 +64,7 @@ def ethtool_sections(link: Link, pci: PciFunction | None) -> tuple[Section, ...]
     missing = absences(names, ethtool.unreadable, driver_name(link, pci))
     offloads: list[Fact] = []
     if ethtool.features is not None:
-        offloads = offload_facts(ethtool.features)
+        offloads = offload_facts(ethtool.features, ethtool_driver(link))
     module: list[Fact] = []
     if ethtool.module is not None:
         module = _module_facts(ethtool.module)
@@ -134,23 +136,23 @@ def present_and_maximum(
     return parts
 
 
-def offload_facts(features: tuple[Feature, ...]) -> list[Fact]:
-    """First the offloads that differ from usual, then those that are on, those that are off, and
-    the features of no offload."""
+def offload_facts(features: tuple[Feature, ...], driver: str | None) -> list[Fact]:
+    """First the offloads that are off although the driver turns them on by default, then those that
+    are on, those that are off, and the features of no offload."""
     states = offload_states(features)
     unusual: list[Fact] = []
     refused: list[Fact] = []
     names: dict[bool, list[str]] = {True: [], False: []}
     for state in states:
         text = f"{state.offload.name} {state.text}"
-        if state.unusual:
-            unusual.append(Fact("Unusual", text, "dim" if state.fixed else "warn"))
+        if state.is_off_unlike_default(driver) and not state.refused:
+            unusual.append(Fact("Unusual", text, "warn"))
         elif state.refused:
             refused.append(Fact("Refused", text, "warn"))
         else:
             suffix = " [fixed]" if state.fixed else ""
             names[state.active].append(state.offload.name + suffix)
-    if states and not unusual:
+    if states and not unusual and driver in DRIVERS_WITH_OFFLOADS_ON:
         unusual.append(Fact("Unusual", "none", "good"))
     facts = unusual + refused
     if names[True]:

@@ -24,23 +24,35 @@ class Offload:
     name: str
     features: tuple[str, ...]
     """Patterns of feature names, grouped as in ethtool (its off_flag_def table)."""
-    usual: bool | None
-    """The usual state; None: both are usual."""
+    option: str = ""
+    """Its name for ``ethtool -K``, of those that `DRIVERS_WITH_OFFLOADS_ON` turn on; "": drivers
+    differ."""
 
 
 ETHTOOL_OFFLOADS = (
-    Offload("rx-checksumming", ("rx-checksum",), True),
-    Offload("tx-checksumming", ("tx-checksum-*",), True),
-    Offload("scatter-gather", ("tx-scatter-gather*",), True),
-    Offload("tcp-segmentation-offload", ("tx-tcp*-segmentation",), True),
-    Offload("generic-segmentation-offload", ("tx-generic-segmentation",), True),
-    Offload("generic-receive-offload", ("rx-gro",), True),
-    Offload("large-receive-offload", ("rx-lro",), False),
-    Offload("rx-vlan-offload", ("rx-vlan-hw-parse",), None),
-    Offload("tx-vlan-offload", ("tx-vlan-hw-insert",), None),
-    Offload("ntuple-filters", ("rx-ntuple-filter",), None),
-    Offload("receive-hashing", ("rx-hashing",), None),
+    Offload("rx-checksumming", ("rx-checksum",), "rx"),
+    Offload("tx-checksumming", ("tx-checksum-*",), "tx"),
+    Offload("scatter-gather", ("tx-scatter-gather*",), "sg"),
+    Offload("tcp-segmentation-offload", ("tx-tcp*-segmentation",), "tso"),
+    Offload("generic-segmentation-offload", ("tx-generic-segmentation",), "gso"),
+    Offload("generic-receive-offload", ("rx-gro",), "gro"),
+    Offload("large-receive-offload", ("rx-lro",)),
+    Offload("rx-vlan-offload", ("rx-vlan-hw-parse",)),
+    Offload("tx-vlan-offload", ("tx-vlan-hw-insert",)),
+    Offload("ntuple-filters", ("rx-ntuple-filter",)),
+    Offload("receive-hashing", ("rx-hashing",)),
 )
+
+
+DRIVERS_WITH_OFFLOADS_ON = (
+    *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
+    *("igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "e1000"),
+    *("mlx4_en", "mlx5_core", "bnxt_en", "qede", "tg3", "sfc"),
+)
+"""Drivers that turn all of these on by default if the NIC supports them; r8169 and nfp do not,
+e1000e not always, and a veth has GRO off (drivers/net/veth.c veth_disable_gro)."""
+OFF_BY_DEFAULT = {"e1000": ("rx",)}
+"""e1000_probe adds NETIF_F_RXCSUM to what can be changed, after it has turned on the rest."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +68,12 @@ class OffloadState:
     """A feature was requested that is neither active nor fixed: the kernel or the driver disabled
     it again."""
 
-    @property
-    def unusual(self) -> bool:
-        return self.offload.usual is not None and self.active != self.offload.usual
+    def is_off_unlike_default(self, driver: str | None) -> bool:
+        """The driver turns it on by default, where the NIC supports it."""
+        option = self.offload.option
+        if self.active or self.fixed or not option or driver not in DRIVERS_WITH_OFFLOADS_ON:
+            return False
+        return option not in OFF_BY_DEFAULT.get(driver or "", ())
 
     @property
     def text(self) -> str:
@@ -72,8 +87,7 @@ class OffloadState:
 
 
 def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
-    """The offloads of these features, those that differ from usual first; offloads without any
-    feature are absent."""
+    """The offloads of these features; offloads without any feature are absent."""
     members: dict[str, list[Feature]] = {offload.name: [] for offload in ETHTOOL_OFFLOADS}
     for feature in features:
         part_of = _offload_of(feature.name)
@@ -87,7 +101,7 @@ def offload_states(features: Sequence[Feature]) -> tuple[OffloadState, ...]:
             changeable = [feature for feature in own if not feature.fixed]
             refused = not active and any(feature.wanted for feature in changeable)
             states.append(OffloadState(offload, active, not changeable, refused))
-    return tuple(sorted(states, key=lambda state: not state.unusual))
+    return tuple(states)
 
 
 @lru_cache(maxsize=1024)  # the kernel has some sixty features, and each NIC the same

@@ -32,7 +32,8 @@ from nictop.traffic.results.selection import StoredRun
 COST_NOTES: dict[CostUnit, str] = {
     "Gb/s": "CPU: cores that were busy for each Gb/s",
     "transaction": "CPU: CPU time of all cores per transaction",
-    "busy": "CPU: cores that were busy; some runs carried too little for a cost per Gb/s",
+    "busy": "CPU: cores that were busy; some runs have no cost per Gb/s: they carried too little, "
+    "or most was not by the test",
 }
 
 
@@ -151,7 +152,7 @@ def _costs(
 def _cost(load: HostLoad, unit: CostUnit) -> float | None:
     if unit == "busy":
         return None if load.busy is None else load.busy.total
-    return load.per_transaction if unit == "transaction" else load.cost_per_gigabit
+    return load.cost_per_transaction if unit == "transaction" else load.cost_per_gigabit
 
 
 def _reasons_against_ranking(runs: Iterable[StoredRun]) -> Iterator[str]:

@@ -194,12 +194,22 @@ def _lines_below_the_table(hosts: Sequence[HostLoad], room: int) -> Iterator[str
 
 
 def cost_rows(hosts: Sequence[HostLoad], without: Sequence[str] = ()) -> Sequence[tuple[str, ...]]:
-    """Busy cores by kind of CPU time (see `CPU_PARTS`), titles first."""
+    """Busy cores by kind of CPU time (see `CPU_PARTS`), titles first; costs if one is known."""
     per_transaction = any(load.per_transaction is not None for load in hosts)
     parts = [part for part in shown_cpu_parts(hosts) if part not in without]
     unit: CostUnit = "transaction" if per_transaction else "Gb/s"
-    titles = ("CPU", "busy", f"per {unit}", *parts, "hottest")
-    return (titles, *(cost_row(load, parts, unit) for load in hosts))
+    costs = [_cost(load, unit) for load in hosts]
+    has_costs = any(cost is not None for cost in costs)
+    titles = ("CPU", "busy", *([f"per {unit}"] if has_costs else ()), *parts, "hottest")
+    rows = []
+    for load, cost in zip(hosts, costs, strict=True):
+        text = units.UNKNOWN if cost is None else cost_value_text(cost, unit)
+        rows.append(cost_row(load, parts, (text,) if has_costs else ()))
+    return (titles, *rows)
+
+
+def _cost(load: HostLoad, unit: CostUnit) -> float | None:
+    return load.cost_per_transaction if unit == "transaction" else load.cost_per_gigabit
 
 
 def shown_cpu_parts(hosts: Sequence[HostLoad]) -> Iterator[str]:
@@ -208,15 +218,13 @@ def shown_cpu_parts(hosts: Sequence[HostLoad]) -> Iterator[str]:
             yield part
 
 
-def cost_row(load: HostLoad, parts: Sequence[str], unit: CostUnit) -> tuple[str, ...]:
+def cost_row(load: HostLoad, parts: Sequence[str], costs: Sequence[str]) -> tuple[str, ...]:
     busy = load.busy
     assert busy is not None
-    costs = {"transaction": load.per_transaction, "Gb/s": load.cost_per_gigabit}
-    cost = costs[unit]
     return (
         host_role_text(load.role, load.host),
         f"{units.significant(busy.total)} of {busy.cores}",
-        units.UNKNOWN if cost is None else cost_value_text(cost, unit),
+        *costs,
         *(units.significant(getattr(busy, part)) for part in parts),
         f"CPU {busy.hottest} {units.percentage(busy.hottest_busy)}",
     )

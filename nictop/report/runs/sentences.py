@@ -18,7 +18,7 @@ from nictop.model.text.words import count_noun
 from nictop.probe.kernel.exits import signal_text
 from nictop.probe.records import PathTest, StorageActivity
 from nictop.rules.wording import headline
-from nictop.traffic.analysis.loaded import added_latency
+from nictop.traffic.analysis.loaded import PHASE_MARGIN_SECONDS, added_latency
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples_needed
@@ -66,7 +66,7 @@ DIRECTION_TEXTS = {
     "bidirectional": "both directions",
 }
 CostUnit = Literal["Gb/s", "transaction", "busy"]
-"""busy: cores, of runs that carried too little for a cost per Gb/s."""
+"""busy: cores, of runs without a cost per Gb/s."""
 TEST_TEXTS: dict[TestKind, str] = {
     "bulk": "bulk",
     "rr": "request/response",
@@ -589,9 +589,9 @@ def _under_load(result: Result) -> Iterator[ResultSentence]:
     if medians is not None and result.goodput:
         yield ResultSentence("under load", after_caveat(under_load_text(result), caveat_of(result)))
     if figures.idle is not None:
-        yield ResultSentence("idle", _phase_text(figures.idle))
+        yield ResultSentence("idle", _phase_text(figures.idle, result))
     if figures.loaded_since is not None:
-        yield ResultSentence("loaded", _phase_text(figures))
+        yield ResultSentence("loaded", _phase_text(figures, result))
 
 
 def under_load_text(result: Result) -> str:
@@ -629,15 +629,25 @@ def factor_text(factor: float) -> str:
     return units.quantity(factor, "")
 
 
-def _phase_text(phase: IdlePhase | TransactionFigures) -> str:
+def _phase_text(phase: IdlePhase | TransactionFigures, result: Result) -> str:
     sent = phase.latency.count + phase.lost
     text = "no request was answered"
     if phase.latency.count:
         text = latency_text(phase.latency.summary())
     text += f"; {count_noun(sent, 'request')} in {units.duration(phase.seconds)}"
+    text += _left_out_text(phase, result)
     if phase.lost:
         text += f", {phase.lost} lost ({units.percentage(phase.lost_share)})"
     return text
+
+
+def _left_out_text(phase: IdlePhase | TransactionFigures, result: Result) -> str:
+    """`` (of 10 s: intervals that lie only partly in the phase are left out)``; "": all were
+    counted, or the run did not last as planned."""
+    planned = result.plan.time
+    if result.stopped is not None or phase.seconds > planned - PHASE_MARGIN_SECONDS:
+        return ""
+    return f" (of {planned} s: intervals that lie only partly in the phase are left out)"
 
 
 def latency_text(summary: LatencySummary) -> str:
@@ -919,8 +929,8 @@ def host_cost_text(load: HostLoad) -> str:
     text = f"{host}: {total} of {cores} busy on average"
     if load.cost_per_gigabit is not None:
         text += f", {factor_text(load.cost_per_gigabit)} core per Gb/s"
-    if load.per_transaction is not None:
-        text += f", {units.duration(load.per_transaction)} CPU per transaction"
+    if load.cost_per_transaction is not None:
+        text += f", {units.duration(load.cost_per_transaction)} CPU per transaction"
     parts = ", ".join(_busy_parts(busy))
     if parts:
         text += f" ({parts})"
@@ -943,9 +953,14 @@ def _further_costs(load: HostLoad, busy: Busy) -> Iterator[str]:
     yield from load_texts(load)
 
 
+NO_COST = "no CPU cost: most of its busy time is not by this test"
+
+
 def load_texts(load: HostLoad) -> Iterator[str]:
-    """What has no column: the VMs of an ESXi host, what the NIC dropped, and whose CPUs these
-    are."""
+    """What has no column: why there is no CPU cost, the VMs of an ESXi host, what the NIC dropped,
+    and whose CPUs these are."""
+    if load.is_busy_by_others:
+        yield NO_COST
     yield from machine_texts(load)
     drops = ring_drops_text(load)
     if drops:

@@ -27,6 +27,7 @@ from nictop.rules.profiles.outward import (
     carries_session,
     is_join_unknown,
     is_outward,
+    joined_text,
     may_be_one_network,
     network_evidence,
     outward_addresses,
@@ -174,6 +175,7 @@ def _once_it_is_up(
     place: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
 ) -> Finding:
     address, link = place.address.address, place.link
+    then = "Then" if joined_text(place, others[0], hosts) else "In one network,"
     return link_finding(
         "info",
         place.host,
@@ -183,8 +185,8 @@ def _once_it_is_up(
             *_evidence(place, others),
             Evidence("state", "administratively down", "RTM_GETLINK"),
         ),
-        why="The link keeps the address while it is down. In one network, connections to it would "
-        "reach either host.",
+        why=f"The link keeps the address while it is down. {then} connections to it would reach "
+        "either host.",
         fixes=tuple(_changes(place, others[0], hosts)),
         item=address,
         also=[(other.host, other.link) for other in others],
@@ -200,10 +202,7 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
     chosen = max(numbers, key=lambda number: (*_ease_of_change(places[number], hosts), number))
     place, others = places[chosen], partners[chosen]
     severity: Severity = "warning"
-    why = (
-        "In one network, connections to it reach either host, and these two hosts cannot reach "
-        "each other by it. In two separate networks with the same subnet this is not a problem."
-    )
+    why = _why_on_both(place, others, hosts)
     network = network_evidence(place, others[0], hosts)
     cut = _first_cut_off(place, others, hosts)
     if cut is not None:
@@ -214,13 +213,10 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
             "this address for its own, and there is no other pair of global addresses of one "
             "subnet between them. Connections of others to it reach either host."
         )
-    elif network is not None or are_joined(place, others[0], hosts):
-        shown = (
-            "Both are in one network" if network is None else "Neighbour tables show one network"
-        )
+    elif network is not None:
         why = (
-            f"{shown}: connections to it reach either host, and these two hosts cannot reach each "
-            "other by it."
+            "Neighbour tables show one network: connections to it reach either host, and these "
+            "two hosts cannot reach each other by it."
         )
     fixes = _fixes(place, others[0], hosts)
     if all(map(_is_virtual, (place, *others))):
@@ -241,6 +237,22 @@ def _on_both(places: Sequence[NetworkPlace], hosts: Sequence[HostFacts]) -> Iter
         fixes=fixes,
         item=place.address.address,
         also=[(other.host, other.link) for other in others],
+    )
+
+
+def _why_on_both(
+    place: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> str:
+    for other in others:
+        joined = joined_text(place, other, hosts)
+        if joined:
+            return (
+                f"{place.named} and {other.named} are {joined}: connections to it reach either "
+                "host, and these two hosts cannot reach each other by it."
+            )
+    return (
+        "In one network, connections to it reach either host, and these two hosts cannot reach "
+        "each other by it. In two separate networks with the same subnet this is not a problem."
     )
 
 

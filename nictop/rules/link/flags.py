@@ -32,6 +32,7 @@ DRIVERS_WITHOUT_ARP = (
 """Drivers that set IFF_NOARP themselves: OSA cards in layer 3 mode, modems."""
 NEVER_ANSWER = 8
 """arp_ignore: do not reply for any local address."""
+ARP_IGNORE_NOTE = "Remove it also from /etc/sysctl.d, or from what sets it."
 AFTER_REBOOT_NOTE = (
     "If it is off again after a reboot, check ARP= and Multicast= in [Link] of "
     "the .network file, and boot scripts."
@@ -101,9 +102,8 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
             continue
         if not global_addresses(link, "ipv4") or not _is_addressed(host, link):
             continue
-        names = _settings_that_say_so(host, link)
+        names = never_answering_settings(host, link)
         fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
-        note = "Remove it also from /etc/sysctl.d, or from what sets it."
         yield link_finding(
             "critical",
             host,
@@ -111,7 +111,7 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
             "does not answer ARP requests (arp_ignore 8)",
             evidence=tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names),
             why="Hosts in its subnet, including gateways, cannot resolve its address.",
-            fixes=(one_fix("Answer ARP requests", fixes, note),),
+            fixes=(one_fix("Answer ARP requests", fixes, ARP_IGNORE_NOTE),),
         )
 
 
@@ -122,7 +122,7 @@ def _never_answers_somewhere(host: HostFacts) -> bool:
     return False
 
 
-def _settings_that_say_so(host: HostFacts, link: Link) -> list[str]:
+def never_answering_settings(host: HostFacts, link: Link) -> list[str]:
     """Names of the settings of arp_ignore for the link that are 8; a dot in the name of a link is a
     slash for sysctl(8)."""
     sysctl = host.inventory.settings.sysctl

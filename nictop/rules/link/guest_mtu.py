@@ -34,6 +34,8 @@ from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import is_up, link_finding, mac_or_placeholder
 
+SINCE_MADE = "since the link was made, with any MTU"
+"""Nothing tells which of the drops are those of large frames."""
 RX_DROPPED, TX_DROPPED = LINK_COUNTERS.index("rx_dropped"), LINK_COUNTERS.index("tx_dropped")
 MIN_DROPS_PER_SECOND = 0.5
 """Mean over the window."""
@@ -435,9 +437,10 @@ def veth_ends_have_different_mtus(hosts: Sequence[HostFacts]) -> Outcomes:
     of the other.
 
     nictop reads the MTU of the other end, also in another network namespace, as that of a container
-    (root); if that is watched as well, its own. What was dropped between them is in the evidence
-    (rx_dropped of the smaller end, tx_dropped of the larger one). It is a warning also before: the
-    kernel drops each larger frame, as a path test finds (path_mtu_black_hole).
+    (root); if that is watched as well, its own. What the ends have dropped is in the evidence
+    (rx_dropped of the smaller end, tx_dropped of the larger one): since the link was made, with any
+    MTU and for any reason. It is a warning also with 0: the kernel drops each larger frame, as a
+    path test finds (path_mtu_black_hole).
 
     Not reported: inside a container, links that are down, and a container with the smaller MTU as
     long as nothing is dropped: LXD does that on purpose.
@@ -480,7 +483,8 @@ def _veth_finding(
     link = ends.link
     evidence = [_mtu_evidence("MTU", link), _other_mtu_evidence(ends)]
     if dropped:
-        evidence.append(Evidence(counter, units.count(dropped), f"ip -s link show dev {link.name}"))
+        text = f"{units.count(dropped)} {SINCE_MADE}"
+        evidence.append(Evidence(counter, text, f"ip -s link show dev {link.name}"))
     return link_finding(
         "warning",
         host,

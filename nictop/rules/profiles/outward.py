@@ -205,6 +205,17 @@ def _is_on_the_bridge(
     return network == BridgedNetwork(bridge.host.name, bridge.link.ifindex, None)
 
 
+def joined_text(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> str:
+    """``the two ends of one veth pair``; "": it is not known that they are joined."""
+    if not are_joined(one, other, hosts):
+        return ""
+    if one.veth is None or other.veth is None:
+        return "on one bridge"
+    if are_two_ends(one.veth, other.veth):
+        return "the two ends of one veth pair"
+    return "veths of one bridge"
+
+
 class BridgedNetwork(NamedTuple):
     """A bridge of a watched host."""
 

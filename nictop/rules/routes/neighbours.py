@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
-from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, Neighbour
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver, once_per_host
-from nictop.rules.profiles.outward import NetworkPlace
+from nictop.rules.profiles.outward import NetworkPlace, joined_text
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.routes.facts import (
     ANSWERING,
@@ -305,12 +305,12 @@ def another_mac_address_answers_for_a_watched_host(hosts: Sequence[HostFacts]) -
     links has.
 
     What is sent to it reaches another machine, or nobody. Causes: another machine has the same IP
-    address, a static entry from before a NIC was replaced, or a router that answers for all
-    addresses (proxy ARP).
+    address, an entry from before a NIC was replaced or got another MAC address, or a router that
+    answers for all addresses (proxy ARP).
 
-    nictop compares the entries with the MAC addresses of all links of the other host. Critical: a
-    static entry.
-    Warning: an answer from the network that is in use now.
+    nictop compares the entries with the MAC addresses of all links of the other host, and with
+    those that they had in the last hour, as far as it has watched them. Critical: a static entry.
+    Warning: a learned one that is in use now.
 
     Not reported: stale entries, which prove nothing, and networks of clouds, which answer for all
     addresses.
@@ -360,29 +360,72 @@ def _foreign_finding(peer: Peer, entry: Neighbour) -> Finding:
     own, other = peer.own, peer.other
     address, link = other.address.address, own.link
     owner = f"{other.host.name} ({address})"
-    severity: Severity
-    if entry.nud_state == PERMANENT:
-        severity = "critical"
-        title = f"static entry for {owner} has a MAC address that is not its own"
-        fix = _remove_entry_fix(link, entry)
-    else:
-        severity = "warning"
-        title = f"another MAC address answers for {owner}"
-        fix = _find_machine_fix(link, address)
-    text = f"{address} {entry.mac} {entry.nud_state}"
+    former = _former_owner(other.host, entry.mac)
+    is_static = entry.nud_state == PERMANENT
+    kind = "static" if is_static else "neighbour"
+    title = f"{kind} entry for {owner} has a MAC address that is not its own"
+    if former:
+        title = f"{kind} entry for {owner} has a MAC address that {former} had before"
+    evidence = [
+        Evidence("entry", f"{address} {entry.mac} {entry.nud_state}", _shown_entries(link)),
+        Evidence(f"MAC address of {other.named}", other.link.address or "none", "ip link"),
+    ]
+    if former:
+        seen = "read in the last hour"
+        evidence.append(Evidence(f"before on {other.host.name} {former}", entry.mac or "", seen))
+    severity: Severity = "critical" if is_static else "warning"
     return link_finding(
         severity,
         own.host,
         link,
         title,
-        evidence=(
-            Evidence("entry", text, f"ip neigh show dev {link.name}"),
-            Evidence(f"MAC address of {other.named}", other.link.address or "none", "ip link"),
-        ),
-        why=f"Frames to {other.host.name} are sent to {entry.mac}, which none of its links has.",
-        fixes=(fix,),
+        evidence=tuple(evidence),
+        why=f"Frames to {other.host.name} are sent to {entry.mac}, which none of its links has. "
+        f"{_why_foreign(peer, former, is_static=is_static)}".rstrip(),
+        fixes=_foreign_fixes(link, entry, former, is_static=is_static),
         item=address,
     )
+
+
+def _shown_entries(link: Link) -> str:
+    return f"ip neigh show dev {link.name}"
+
+
+def _former_owner(host: HostFacts, mac: str | None) -> str:
+    """The name of the link of the host that was seen with this MAC address; "": none was."""
+    for history in host.snapshot.histories.values():
+        if mac in history.mac_addresses:
+            return history.name
+    return ""
+
+
+def _why_foreign(peer: Peer, former: str, *, is_static: bool) -> str:
+    if is_static:
+        return ""
+    if former:
+        return (
+            f"{former} there had it before: the entry is old, and in use until the kernel asks "
+            "again, unless another machine has this MAC address now."
+        )
+    return (
+        "Possible: another machine answers for the address, or the entry is from before the MAC "
+        f"address of {peer.other.named} changed."
+    )
+
+
+def _foreign_fixes(
+    link: Link, entry: Neighbour, former: str, *, is_static: bool
+) -> tuple[Fix, ...]:
+    if is_static:
+        return (_remove_entry_fix(link, entry),)
+    find = _find_machine_fix(link, entry.address)
+    return (_ask_again_fix(link, entry), find) if former else (find, _ask_again_fix(link, entry))
+
+
+def _ask_again_fix(link: Link, entry: Neighbour) -> Fix:
+    """The kernel resolves the address when it next sends to it."""
+    flush = command("ip", "neigh", "flush", "to", entry.address, "dev", link.name)
+    return Fix("here", "Remove the entry: the kernel asks again", (flush,))
 
 
 def _remove_entry_fix(link: Link, entry: Neighbour) -> Fix:
@@ -470,13 +513,15 @@ def watched_hosts_do_not_answer_each_other(hosts: Sequence[HostFacts]) -> Outcom
             return (mine.link.ifindex, place.address.address) in failed
 
         for peer in peers(host, hosts, is_failed):
-            yield from _no_answer(peer, reported)
+            yield from _no_answer(peer, reported, hosts)
 
 
 FailedNeighbours = dict[tuple[int, str], Neighbour]
 
 
-def _no_answer(peer: Peer, reported: set[tuple[LinkKey, LinkKey]]) -> Iterator[Finding]:
+def _no_answer(
+    peer: Peer, reported: set[tuple[LinkKey, LinkKey]], hosts: Sequence[HostFacts]
+) -> Iterator[Finding]:
     """One finding at most, for each two links once."""
     own, other = peer.own, peer.other
     pair = (_key(own.host, own.link), _key(other.host, other.link))
@@ -490,7 +535,7 @@ def _no_answer(peer: Peer, reported: set[tuple[LinkKey, LinkKey]]) -> Iterator[F
         return
     if is_unanswered_now(back):
         reported.add(pair)
-        yield _no_answer_finding(peer, entry, back, NEITHER_ANSWERS)
+        yield _no_answer_finding(peer, entry, back, _neither_answers(peer, hosts))
     elif back.nud_state in ANSWERING and back.mac == own.link.address:
         reported.add(pair)
         yield _no_answer_finding(peer, entry, back, ONE_ANSWERS)
@@ -529,6 +574,16 @@ NEITHER_ANSWERS = _Silence(
     "The two NICs are in different networks (VLAN, port group, switch port), or their requests or "
     "answers are dropped. If two separate networks have the same numbers, this is right.",
 )
+
+
+def _neither_answers(peer: Peer, hosts: Sequence[HostFacts]) -> _Silence:
+    joined = joined_text(peer.own, peer.other, hosts)
+    if not joined:
+        return NEITHER_ANSWERS
+    why = f"They are {joined}: their requests or answers are dropped (a filter, a VLAN)."
+    return replace(NEITHER_ANSWERS, why=why)
+
+
 ONE_ANSWERS = _Silence(
     "warning",
     "does not answer, but reaches this host",

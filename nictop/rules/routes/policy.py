@@ -8,7 +8,7 @@ was meant.
 from __future__ import annotations
 
 from nictop.model.devices.links import global_addresses
-from nictop.model.devices.route_lookup import RouteAnswer, RoutingTables, number_of, span_of
+from nictop.model.devices.route_lookup import RoutingTables, number_of, span_of
 from nictop.model.facts.routing import is_kernel_rule, rule_text
 from nictop.model.text.ip_addresses import parse_network
 from nictop.model.text.words import address_text
@@ -84,8 +84,7 @@ def _empty(host: HostFacts, link: Link, rule: PolicyRule, known: RoutingTables) 
         source = source.partition("/")[0]
     ip_command = " ".join(ip(rule.family))
     show = f"{ip_command} route show table {rule.table}"
-    own = global_addresses(link, rule.family)
-    answer = known.lookup(_outside(rule.family), own[0].address) if own else None
+    own = _own_address(link, rule)
     return link_finding(
         "warning",
         host,
@@ -94,7 +93,7 @@ def _empty(host: HostFacts, link: Link, rule: PolicyRule, known: RoutingTables) 
         evidence=(
             Evidence("rule", rule_text(rule), f"{ip_command} rule"),
             Evidence(f"routes in table {rule.table}", "none", show),
-            *_used_instead(host, answer),
+            *_used_instead(host, rule, own, known),
         ),
         why="The rule has no effect: these packets take the routes of the next rule, usually the "
         "main table, and may leave by another NIC.",
@@ -108,7 +107,23 @@ def _outside(family: str) -> str:
     return "192.0.2.255" if family == "ipv4" else "2001:db8:ffff:ffff::1"
 
 
-def _used_instead(host: HostFacts, answer: RouteAnswer | None) -> tuple[Evidence, ...]:
+def _own_address(link: Link, rule: PolicyRule) -> str | None:
+    """That of the link for which the rule is."""
+    span = span_of(rule.source)
+    for own in global_addresses(link, rule.family):
+        number = number_of(own.address)
+        if span is not None and number is not None and is_within(number, span):
+            return own.address
+    return None
+
+
+def _used_instead(
+    host: HostFacts, rule: PolicyRule, source: str | None, known: RoutingTables
+) -> tuple[Evidence, ...]:
+    if source is None:
+        return ()
+    destination = _outside(rule.family)
+    answer = known.lookup(destination, source)
     names = []
     for hop in answer.hops if answer is not None else ():
         link = host.link_at(hop.ifindex)
@@ -116,7 +131,8 @@ def _used_instead(host: HostFacts, answer: RouteAnswer | None) -> tuple[Evidence
             names.append(link.name)
     if not names:
         return ()
-    return (Evidence("used instead", f"default route by {', '.join(names)}", "ip route get"),)
+    shown_by = f"ip route get {destination} from {source}"
+    return (Evidence("used instead", f"default route by {', '.join(names)}", shown_by),)
 
 
 def _fixes(host: HostFacts, link: Link, rule: PolicyRule) -> tuple[Fix, ...]:

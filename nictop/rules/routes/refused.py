@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from operator import attrgetter
 
+from nictop.model.devices.links import global_addresses
 from nictop.model.devices.route_lookup import (
     REFUSING_TYPES,
     RouteAnswer,
@@ -197,14 +198,16 @@ def route_refuses_a_watched_host(hosts: Sequence[HostFacts]) -> Outcomes:
     Programs get "No route to host", "Network is unreachable", "Permission denied" or no answer at
     all, although the other host is on the same network. What that one sends is not answered either:
     replies are looked up in the same tables. Whether it arrives is not said: with rp_filter it is
-    dropped, too.
+    dropped, too. A rule with "from" refuses only packets that have the address when their route is
+    looked up: TCP and bound sockets, not UDP of a socket without an address.
 
     nictop looks up the address of the other host in all routing tables as the kernel does, in the
     order of the rules. Not reported: hosts in other subnets, which an administrator may refuse on
     purpose, rules that depend on user, port or mark, and tables that were not read completely.
 
     Sources: ip-route(8) unreachable, blackhole, prohibit; ip-rule(8); kernel net/core/fib_rules.c
-    fib_rules_lookup, net/ipv4/fib_frontend.c __fib_validate_source.
+    fib_rules_lookup, net/ipv4/fib_frontend.c __fib_validate_source, include/net/route.h
+    ip_route_connect, net/ipv6/ip6_output.c ip6_dst_lookup_tail.
     """
     if len(hosts) < 2:
         return
@@ -245,17 +248,69 @@ def _refused_spans(known: RoutingTables) -> tuple[Span, ...]:
 def _refused_peer(host: HostFacts, answer: RouteAnswer, refused: list[Peer]) -> Finding:
     evidence = [refusal_evidence(answer)]
     for peer in refused[:MAX_PEERS]:
-        text = f"{peer.named}, in {peer.own.written}"
-        evidence.append(Evidence("refused", text, f"ip route get {peer.other.address.address}"))
+        source = peer.own.address.address
+        shown_by = f"ip route get {peer.other.address.address} from {source}"
+        evidence.append(Evidence("refused", f"{peer.named}, from {source}", shown_by))
     return link_finding(
         "critical",
         host,
         refused[0].own.link,
         f"{first_peer_text(refused)} refused: {refusal_text(answer)}",
         evidence=tuple(evidence),
-        why="This host cannot send to it, nor answer it, although both are in one subnet.",
+        why=_refused_senders(host, refused),
         fixes=refusal_fixes(host, answer),
     )
+
+
+def _refused_senders(host: HostFacts, refused: Sequence[Peer]) -> str:
+    """Which packets of this host are refused: all, or those from some of its addresses.
+
+    A rule with "from" does not match the first look-up of a socket that has no address yet. IPv4
+    looks up again with the address found when a socket is connected, IPv6 only if the first one
+    failed (include/net/route.h ip_route_connect, net/ipv6/ip6_output.c ip6_dst_lookup_tail).
+    """
+    family = refused[0].own.address.family
+    if _is_all_refused(host, refused):
+        return "This host cannot send to it, nor answer it, although both are in one subnet."
+    sources = dict.fromkeys(peer.own.address.address for peer in refused)
+    from_these = f"Refused is what is sent from {' and '.join(sources)}"
+    if _is_refused_without_source(host, refused) is not False:
+        return f"{from_these}, although both are in one subnet; from others it is not known."
+    return f"{from_these}: {SENDERS_WITH_ADDRESS[family]}"
+
+
+SENDERS_WITH_ADDRESS = {
+    "ipv4": "answers of TCP and to ping, TCP connections, and programs that bind or connect their "
+    "socket. What a socket without an address sends (UDP with sendto) is not refused.",
+    "ipv6": "answers of TCP and to ping, and programs that bind their socket to it. Sockets that "
+    "have no address when they connect or send are not refused.",
+}
+"""Whose packets have a source address when their route is looked up."""
+
+
+def _is_all_refused(host: HostFacts, refused: Sequence[Peer]) -> bool:
+    """From each address of the family, and from none."""
+    known = tables(host)
+    if known is None or not _is_refused_without_source(host, refused):
+        return False
+    family = refused[0].own.address.family
+    for link in host.links:
+        for own in global_addresses(link, family):
+            for peer in refused:
+                answer = known.lookup(peer.other.address.address, own.address)
+                if answer is None or not answer.is_refused:
+                    return False
+    return True
+
+
+def _is_refused_without_source(host: HostFacts, refused: Sequence[Peer]) -> bool | None:
+    """What a socket without an address sends to them; None: not known, or not to all of them."""
+    known = tables(host)
+    if known is None:
+        return None
+    answers = [known.lookup(peer.other.address.address) for peer in refused]
+    outcomes = {None if answer is None else answer.is_refused for answer in answers}
+    return outcomes.pop() if len(outcomes) == 1 else None
 
 
 # ----------------------------------------------------------------------------------- shared wording

@@ -7,7 +7,9 @@ include/linux/netdev_features.h.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
+from nictop.model.facts.ethtool_settings import DRIVERS_WITH_OFFLOADS_ON, OFF_BY_DEFAULT
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES
@@ -25,15 +27,6 @@ from nictop.rules.subjects import (
     link_finding,
 )
 
-DRIVERS_WITH_OFFLOADS_ON = (
-    *("virtio_net", "vmxnet3", "hv_netvsc", "xen_netfront", "vif", "ena", "gve"),
-    *("igb", "igbvf", "igc", "ixgbe", "ixgbevf", "i40e", "iavf", "ice", "e1000"),
-    *("mlx4_en", "mlx5_core", "bnxt_en", "qede", "tg3", "sfc"),
-)
-"""Drivers that turn all of these on by default if the NIC supports them; r8169 and nfp do not,
-e1000e not always."""
-OFF_BY_DEFAULT = {"e1000": ("rx",)}
-"""e1000_probe adds NETIF_F_RXCSUM to what can be changed, after it has turned on the rest."""
 OFFLOAD_OPTIONS = ("tx", "rx", "sg", "tso", "gso", "gro")
 """Names for ``ethtool -K``; tx comes first, because segmentation needs it."""
 OFFLOAD_TEXT = {
@@ -44,7 +37,15 @@ OFFLOAD_TEXT = {
     "gso": "generic-segmentation-offload",
     "gro": "generic-receive-offload",
 }
-
+WORK_WITHOUT = {
+    "tx": "computes the checksums of what it sends",
+    "rx": "checks the checksums of what it receives",
+    "sg": "copies each packet into one piece before it is sent",
+    "tso": "cuts TCP data into packets itself",
+    "gso": "sends packets through its stack one by one",
+    "gro": "processes each received packet separately",
+}
+"""What the kernel does instead (Documentation/networking/segmentation-offloads.rst)."""
 
 TUNNELS = frozenset(
     (
@@ -109,12 +110,19 @@ def offloads_are_off(host: HostFacts) -> Outcomes:
             link,
             f"offloads are off: {', '.join(off)}",
             evidence=tuple(evidence),
-            why="The kernel then computes checksums and cuts or joins packets itself, or processes "
-            "each one separately, which costs CPU time at high rates. This driver normally turns "
-            "them on. Possible: a capture tool or somebody turned them off. If it was a "
-            "workaround, leave it.",
+            why=f"The kernel then {_work_text(off)}, which costs CPU time at high rates. This "
+            "driver normally turns them on. Possible: a capture tool or somebody turned them off. "
+            "If it was a workaround, leave it.",
             fixes=ethtool_fixes(host, link, ["-K", *values]),
         )
+
+
+def _work_text(off: Sequence[str]) -> str:
+    """``cuts TCP data into packets itself and processes each received packet separately``"""
+    work = [WORK_WITHOUT[short] for short in off]
+    if len(work) == 1:
+        return work[0]
+    return f"{', '.join(work[:-1])} and {work[-1]}"
 
 
 def _off_by_mistake(host: HostFacts, link: Link) -> list[str]:

@@ -293,7 +293,7 @@ def _loaded_transactions(log: RunLog, axis: float) -> TransactionFigures | None:
     if client.started is not None:
         begun = client.started - log.hosts[client.host].offset.seconds - axis
     intervals, floors = _transaction_intervals(log), _floors(log)
-    return loaded_figures(intervals, begun, load_window(log), floors)
+    return loaded_figures(intervals, begun, load_window(log), floors, log.plan.time)
 
 
 def _transaction_intervals(log: RunLog) -> list[tuple[float, TransactionInterval]]:

@@ -34,7 +34,13 @@ from nictop.traffic.analysis.judgement import (
 from nictop.traffic.analysis.loss_causes import why_nothing_arrived
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.results.port_load import PortLoad
-from nictop.traffic.results.result import REACHED_SHARE, ExaminedLimit, Flow, Result
+from nictop.traffic.results.result import (
+    REACHED_SHARE,
+    ExaminedLimit,
+    Flow,
+    Result,
+    lost_by_size,
+)
 
 AT_CEILING_SHARE = 0.97
 """Of the ceiling: measured runs over a shaped wire reach 0.995 to 1.000 of it, UDP 0.982."""
@@ -131,6 +137,8 @@ def _nothing_arrived(result: Result) -> str:
         is_udp = result.plan.protocol == "udp"
         size = units.bytes_(sent)
         parts.append(f"all {size} that were sent are lost" if is_udp else f"written: {size}")
+    for flow in flows:
+        parts += lost_by_size(result, flow.sender)
     return "; ".join((*parts, *why_nothing_arrived(result)))
 
 

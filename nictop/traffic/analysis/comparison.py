@@ -598,7 +598,7 @@ def _costs_of(
         if per == "Gb/s":
             total = sum_known(load.cost_per_gigabit for load in loads)
         else:
-            total = sum_known(load.per_transaction for load in loads)
+            total = sum_known(load.cost_per_transaction for load in loads)
         if total is not None:
             found.append(total)
     return found

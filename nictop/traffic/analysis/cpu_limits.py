@@ -25,7 +25,14 @@ from nictop.traffic.analysis.judgement import (
 )
 from nictop.traffic.analysis.setup_facts import NicSetup
 from nictop.traffic.drops.counted_losses import CountedLoss
-from nictop.traffic.results.host_load import NEARLY_FULL_SHARE, Busy, BusyCpu, HostLoad, ThreadLoad
+from nictop.traffic.results.host_load import (
+    NEARLY_FULL_SHARE,
+    RUN_SHARE,
+    Busy,
+    BusyCpu,
+    HostLoad,
+    ThreadLoad,
+)
 from nictop.traffic.results.result import MAX_READY_SHARE, MAX_STEAL_SHARE, Flow, Result
 
 BUSY_CPU_SHARE = 0.95
@@ -40,9 +47,6 @@ MINOR_SHARE = 0.05
 """Of a core: threads that used less are not listed."""
 FOREIGN_CPU_SHARE = 0.2
 """Of a core: other processes that used less are not listed beside a CPU that the run filled."""
-RUN_SHARE = 0.4
-"""Of the busy time of a full CPU, by softirq and the generator: the run filled it, or shares it
-with one other thread, when a fair scheduler gives each of them half. With less others filled it."""
 BY_OTHERS = ", most of it not by this test"
 BY_UNKNOWN = ", by which programs is not known: threads not read"
 THROTTLED_SHARE, MINOR_THROTTLED_SHARE = 0.2, 0.01

@@ -2,8 +2,8 @@
 arises.
 
 Reads nothing. Only intervals that lie wholly within a phase are counted: idle is before the bulk
-flow is started, loaded are its measured seconds, without those in which its rate rises
-(`LOAD_RAMP_SECONDS`) and without its end.
+flow is started, which the last interval of that phase does when it is received; loaded are its
+measured seconds, without those in which its rate rises (`LOAD_RAMP_SECONDS`) and without its end.
 
 The round-trip time of the bulk flow's own connections is measured by the kernel (TCP_INFO): it
 contains the queues of the path and the queueing discipline of the sender, but not the time that
@@ -46,12 +46,14 @@ def loaded_figures(
     begun: float | None,
     window: tuple[float, float] | None,
     floors: Iterable[Floor],
+    idle_time: float = 0.0,
 ) -> TransactionFigures | None:
     """`begun`: start of the bulk flow on the axis, with the seconds in which its rate rises;
-    `window`: its measured seconds. None of both: it did not run. None: no request was answered."""
+    `window`: its measured seconds. None of both: it did not run. `idle_time`: seconds of requests
+    after which it is started. None: no request was answered."""
     if not any(interval.latency.count for _, interval in intervals):
         return None
-    idle = _within(intervals, (-math.inf, math.inf if begun is None else begun))
+    idle = _idle(intervals, begun, idle_time)
     loaded: list[TransactionInterval] = []
     loaded_since = None
     if window is not None:
@@ -66,6 +68,22 @@ def loaded_figures(
         idle=_idle_phase(idle),
         loaded_since=loaded_since,
     )
+
+
+def _idle(
+    intervals: Sequence[TimedInterval], begun: float | None, idle_time: float
+) -> list[TransactionInterval]:
+    """Those before the bulk flow, which was started when the first one had been received that ends
+    after `idle_time`: of these it is known without their times."""
+    known = [one for one in intervals if _began(one[1]) < idle_time - PHASE_MARGIN_SECONDS]
+    if begun is None:
+        return _within(intervals, (-math.inf, math.inf))
+    first = [interval for _, interval in known if not interval.omitted]
+    return first + _within(intervals[len(known) :], (-math.inf, begun))
+
+
+def _began(interval: TransactionInterval) -> float:
+    return interval.end - interval.seconds
 
 
 def _idle_phase(intervals: Sequence[TransactionInterval]) -> IdlePhase | None:
@@ -168,13 +186,15 @@ def _is_held_by_qdisc(result: Result) -> bool:
 
 def _full_cpu(result: Result) -> str:
     """The first full CPU of an end: softirq and processes wait there, and acknowledgements with
-    them; "": none. One that was as full in the idle phase has added nothing."""
+    them; "": none. Also one that was as full in the idle phase: under load more waits for it."""
     for load in loads_of_machines(result):
         if load.role == "observer":
             continue
         for cpu in load.busy_cpus:
-            if cpu.busy >= BUSY_CPU_SHARE and not _was_full_when_idle(result, load, cpu.cpu):
-                return f"CPU {cpu.cpu} on {clean(load.host)} {units.percentage(cpu.busy)} busy"
+            if cpu.busy >= BUSY_CPU_SHARE:
+                also = ", also when idle" if _was_full_when_idle(result, load, cpu.cpu) else ""
+                busy = units.percentage(cpu.busy)
+                return f"CPU {cpu.cpu} on {clean(load.host)} {busy} busy{also}"
     return ""
 
 

@@ -11,6 +11,9 @@ MIN_COST_GIGABITS = 0.1
 """Gb/s of goodput for a CPU cost: below, it would be extrapolated more than tenfold, and what the
 host does without the run is most of it (a tenth of a core that other work takes is one core per
 Gb/s at this rate)."""
+RUN_SHARE = 0.4
+"""Of the busy time, by softirq and the generator: the run filled it, or shares it with one other
+thread, when a fair scheduler gives each of them half. With less others filled it."""
 HostRole = Literal["client", "server", "observer"]
 NEARLY_FULL_SHARE = 0.8
 """Of a CPU's time, from which it is listed: a thread that sometimes waits for others leaves the
@@ -192,9 +195,28 @@ class HostLoad:
         return self.threads or ()
 
     @property
+    def is_busy_by_others(self) -> bool:
+        """Most of its busy time is known to be not by the test: the kernel counts what all
+        programs use."""
+        if self.busy is None or self.role == "observer":
+            return False
+        own = [thread for thread in self.known_threads if thread.generator or thread.other_end]
+        if not own:  # the traffic of other programs is measured, or no thread was read
+            return False
+        used = sum(thread.share for thread in own) + self.busy.irq + self.busy.softirq
+        return used < RUN_SHARE * self.busy.total
+
+    @property
+    def cost_per_transaction(self) -> float | None:
+        """`per_transaction`; None: not known, or most of it is not by the test."""
+        return None if self.is_busy_by_others else self.per_transaction
+
+    @property
     def cost_per_gigabit(self) -> float | None:
         """`per_gigabit` of a run that carried at least `MIN_COST_GIGABITS`; None: it carried less,
-        or the cost is not known."""
+        most of it is not by the test, or it is not known."""
+        if self.is_busy_by_others:
+            return None
         if self.busy is None or not self.per_gigabit:
             return self.per_gigabit
         gigabits = self.busy.total / self.per_gigabit

@@ -143,6 +143,8 @@ def cpu_per_gigabit(result: Result) -> float | None:
     busy, rate = busy_cores(result), result.goodput
     if busy is None or rate is None or rate < MIN_COST_GIGABITS * 1e9:
         return None
+    if any(load.is_busy_by_others for load in result.hosts):
+        return None
     return busy / (rate / 1e9)
 
 
@@ -172,9 +174,9 @@ def _cores(value: float | None) -> str:
     return f"{units.significant(value)} cores"
 
 
-TOO_LITTLE_FOR_COST = (
-    "not measured in every run: it was too short, or carried less than "
-    f"{units.bits_per_second(MIN_COST_GIGABITS * 1e9)}"
+NO_COST_IN_A_RUN = (
+    "not measured in every run: it was too short, carried less than "
+    f"{units.bits_per_second(MIN_COST_GIGABITS * 1e9)}, or most CPU time was not by the test"
 )
 JUDGED_BY: dict[str, MeasureName] = {
     "duration": "duration",
@@ -207,7 +209,7 @@ MEASURES: dict[MeasureName, Measure] = {
             _cost,
             cpu_per_gigabit,
             less_is_better=True,
-            why_unknown=TOO_LITTLE_FOR_COST,
+            why_unknown=NO_COST_IN_A_RUN,
         ),
         Measure(
             "storage",

@@ -535,6 +535,21 @@ def _phase_objections(
         yield f"{name} phase: {lost}, their latency is unknown"
 
 
+def lost_by_size(result: Result, sender: str) -> Iterator[str]:
+    """``path test: packets above 1404 bytes are lost …; those of this run have 1468 bytes``: of the
+    direction from `sender`, if full-sized packets of the run are too large for it."""
+    report = result.path_test
+    if report is None:
+        return
+    for finding in report.findings:
+        if finding.host != sender or not _is_lost(result, finding):
+            continue
+        for direction in report.result.directions:
+            if direction.sender.host == sender:
+                sent = _packet_bytes(result.plan.parts[-1], direction)
+                yield f"path test: {clean(finding.title)}; those of this run have {sent} bytes"
+
+
 def _is_lost(result: Result, finding: StoredFinding) -> bool:
     """Full-sized packets of the run are lost in an MTU black hole. TCP sends no larger ones than
     both NICs take."""

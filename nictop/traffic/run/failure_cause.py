@@ -21,6 +21,7 @@ from nictop.traffic.path.outcomes import outcome_of
 from nictop.traffic.record.endpoint import RunEnd
 from nictop.traffic.record.log import RunLog
 from nictop.traffic.record.strangers import is_stranger, served_text
+from nictop.traffic.results.result import LOST_BY_SIZE
 from nictop.traffic.run.hypervisor_cause import or_hypervisor
 from nictop.traffic.run.link_loss import link_loss, overcome_loss
 from nictop.traffic.run.unreachable import endpoint_link, examined, visible_cause
@@ -59,7 +60,9 @@ def timeout_failure(
         causes = "smaller MTU on the path, or jumbo frames on one side only"
         no_data = "hardly any data" if payload_bytes else "no data"
         sentence = f"connected, but {no_data} received {where} within {seconds:.0f} s"
-        return Failure("black_hole", f"{sentence}; possible: MTU black hole ({causes})")
+        tested = _tested_black_hole(log)
+        why = f"path test: {tested}" if tested else f"possible: MTU black hole ({causes})"
+        return Failure("black_hole", f"{sentence}; {why}")
     if payload_bytes:
         stalled = f"no more data {where}, {seconds:.0f} s after the start"
         return Failure("stall", stalled + overcome_loss(log))
@@ -70,6 +73,15 @@ def timeout_failure(
     if cause is not None:
         return cause
     return _nothing_received(log, f"no data received {where} within {seconds:.0f} s")
+
+
+def _tested_black_hole(log: RunLog) -> str:
+    """What the path test before the run has found in a direction of it; "": nothing."""
+    report = log.path_test
+    for finding in report.findings if report is not None else ():
+        if finding.rule in LOST_BY_SIZE and finding.host in log.plan.senders:
+            return clean(finding.title)
+    return ""
 
 
 def _ended_alone(log: RunLog) -> RunEnd | None:

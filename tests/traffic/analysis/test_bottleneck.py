@@ -21,7 +21,7 @@ from nictop.traffic.results.path_proof import Carried, HostProof, PathProof
 from nictop.traffic.results.port_load import PortLoad
 from nictop.traffic.results.result import Flow, Result, SocketFigures
 from tests.traffic.plans import PLAN
-from tests.traffic.runs import BUSY, PROVEN, flow, load, result
+from tests.traffic.runs import BLACK_HOLE, BUSY, PROVEN, flow, load, path_test, result
 
 SEEN = "seen there (time on all CPUs, in % of one): "
 SETUPS = {
@@ -1153,6 +1153,21 @@ def test_a_direction_in_which_nothing_arrived() -> None:
     silent = replace(lost, sent=None)
     both = replace(silent, sender="b", receiver="a")
     assert bottleneck(result(flows=(silent, both))) == "nothing arrived from a to b and from b to a"
+
+
+def test_nothing_arrived_because_its_packets_are_too_large() -> None:
+    """The path test before it has found the size."""
+    lost = replace(flow(5.0, received=NOTHING), sent=Total(True, True, 10.0, 8e6, bytes=10_485_760))
+    tested = path_test(BLACK_HOLE, largest=1404)
+    assert bottleneck(result(flows=(lost,), plan=replace(UDP, length=1440), path_test=tested)) == (
+        "nothing arrived from a to b; all 10.0 MiB that were sent are lost; path test: MTU black "
+        "hole to b: packets above 1400 bytes are lost (MTU of this NIC: 1500); those of this run "
+        "have 1468 bytes"
+    )
+    small = bottleneck(result(flows=(lost,), plan=replace(UDP, length=1000), path_test=tested))
+    assert "path test" not in small
+    back = replace(lost, sender="b", receiver="a")
+    assert "path test" not in bottleneck(result(flows=(back,), plan=UDP, path_test=tested))
 
 
 def test_the_other_direction_does_not_hide_it() -> None:

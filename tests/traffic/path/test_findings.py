@@ -199,6 +199,47 @@ def test_entry_that_nobody_confirms_may_be_made_by_the_other_end() -> None:
     assert "until 192.0.2.11 itself asks" in one.why
 
 
+def test_an_end_that_is_known_not_to_answer_is_named() -> None:
+    settings = {"sysctl": {"net.ipv4.conf.all.arp_ignore": 0, f"net.ipv4.conf.{NIC}.arp_ignore": 8}}
+    snapshot = host_facts({"base": "kvm-guest", "settings": settings}).snapshot
+    links = {2: replace(snapshot.links[2], address=MAC["b"])}
+    facts = {**FACTS, "b": HostFacts(replace(snapshot, host="b", links=links))}
+    there, back = healthy("a", "b", macs=()), healthy("b", "a")
+    (one,) = path_findings(PathResult(1.0, "", 0, (there, back)), facts)
+    assert one.rule == "path_neighbour_unconfirmed"
+    assert "b does not answer, by its arp_ignore." in one.why and "look so" not in one.why
+    setting = f"net.ipv4.conf.{NIC}.arp_ignore"
+    assert one.evidence[-1].what == f"on b: {setting}" and one.evidence[-1].value == "8"
+    assert one.fixes[0].where == "peer" and f"{setting}=0" in str(one.fixes[0].commands[0])
+    assert there.test is not None and there.test.path is not None
+    failed = replace(there.test.path, neighbour="failed", neighbour_address=None)
+    silent = tuple(replace(replies, rtts=()) for replies in there.test.replies)
+    unknown = healthy("a", "b", macs=(), path=failed, replies=silent, sizes=())
+    nobody = replace(unknown, listener=PathListener(40000, ended=True, arrived=()))
+    found_then = path_findings(PathResult(1.0, "", 0, (nobody, back)), facts)
+    (one,) = (finding for finding in found_then if finding.rule == "path_no_neighbour")
+    assert one.title.endswith(": b does not answer ARP requests (arp_ignore 8)")
+
+
+def test_a_smaller_mtu_of_a_watched_router_is_the_first_possible_cause() -> None:
+    base = FACTS["b"].snapshot
+    address = replace(base.links[2].addresses[0], address="192.0.2.1")
+    near = replace(base.links[2], address=OTHER, mtu=1400, name="lab0", addresses=(address,))
+    facts = {**FACTS, "router": HostFacts(replace(base, host="router", links={2: near}))}
+    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "reachable", OTHER)
+    sizes = (PathSize("udp", 1500, 1404),)
+    macs = (OTHER,)
+    there = healthy("a", "b", path=path, resolved="192.0.2.1", macs=macs, sizes=sizes)
+    result = PathResult(1.0, "", 0, (there, healthy("b", "a")))
+    (one,) = path_findings(result, facts)
+    assert one.rule == "path_mtu_black_hole"
+    assert one.why.startswith("Possible: router lab0 has MTU 1400 and drops what is larger")
+    assert [piece.value for piece in one.evidence if piece.what == "MTU of router lab0"] == ["1400"]
+    assert (one.fixes[0].peer, one.fixes[0].title) == ("router", "Set MTU 1500 on router lab0")
+    (unknown,) = path_findings(result, FACTS)
+    assert unknown.why.startswith("Possible: a router on the path does not send ICMP")
+
+
 def test_path_mtu_is_learned_once_for_all_connections() -> None:
     size = PathSize("udp", 1500, 1400, IcmpError(3, 4, "192.0.2.1", 1400))
     (one,) = found(healthy("a", "b", sizes=(size,)))

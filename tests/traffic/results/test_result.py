@@ -8,8 +8,12 @@ import msgspec
 import pytest
 
 from nictop.model.devices.ceiling import Framing
+from nictop.report.runs.run_document import cost_rows
+from nictop.report.runs.sentences import host_cost_text
 from nictop.traffic.analysis.framing import carried_per_byte
 from nictop.traffic.generators.intervals import Interval, Total
+from nictop.traffic.results.host_load import ThreadLoad
+from nictop.traffic.results.measures import cpu_per_gigabit
 from nictop.traffic.results.result import (
     MISLEADING_FINDINGS,
     Flow,
@@ -62,3 +66,24 @@ def test_run_is_not_ranked_if_its_path_test_makes_it_misleading(rule: str) -> No
     assert result(path_test=path_test(found)).why_not_ranked == ("path test: ev\\x1bil",)
     assert result(path_test=path_test(replace(found, rule="path_mtu_smaller"))).why_not_ranked == ()
     assert result(path_test=path_test()).why_not_ranked == ()
+
+
+def test_there_is_no_cpu_cost_if_most_cpu_time_is_not_by_the_test() -> None:
+    """The kernel counts what all programs use; stress has filled the CPUs before any test."""
+    own = ThreadLoad("iperf3", 12, 0.3, (0,), generator=True)
+    stress = ThreadLoad("stress", 80, 0.9, (0,))
+    busy = load("a", user=1.5, system=0.2, softirq=0.1)
+    filled = replace(busy, threads=(stress, own), per_transaction=73e-6)
+    assert filled.is_busy_by_others
+    assert (filled.cost_per_gigabit, filled.cost_per_transaction) == (None, None)
+    text = host_cost_text(filled)
+    assert "per Gb/s" not in text and "per transaction" not in text
+    assert "no CPU cost: most of its busy time is not by this test" in text
+    run = result(hosts=(filled, load("b", "server")))
+    assert cpu_per_gigabit(run) is None
+    titles, *rows = cost_rows(run.hosts)
+    assert "per transaction" not in titles and len(titles) == len(rows[0]), "no cost is known"
+    other_end = replace(stress, other_end=True)
+    for mine in ((own, other_end), (own, replace(stress, generator=True)), (stress,), None):
+        told = replace(filled, threads=mine)
+        assert not told.is_busy_by_others and told.cost_per_transaction == 73e-6

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, PathTest
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.persistence import sysctl_fixes
+from nictop.rules.fixes.persistence import one_fix, sysctl_fixes
 from nictop.rules.host import HostFacts
+from nictop.rules.link.flags import ARP_IGNORE_NOTE, NEVER_ANSWER, never_answering_settings
 from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
 from nictop.traffic.path.result import PathDirection
 
@@ -109,6 +111,13 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
         return  # the answers may be late
     question = "neighbour solicitations" if ":" in tested.receiver.address else "ARP requests"
     address = _resolved(tested)
+    settings = arp_ignore_evidence(tested)
+    cause = (
+        "A network that drops broadcast or multicast frames, and a host that does not answer "
+        "(arp_ignore, a filter), look so."
+    )
+    if settings:
+        cause = f"{tested.receiver.host} does not answer, by its arp_ignore."
     yield path_finding(
         "path_neighbour_unconfirmed",
         "warning",
@@ -122,11 +131,12 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
                 f"ip neighbour show to {address}",
             ),
             Evidence(question, "no answer", "packet socket"),
+            *settings,
         ),
         why=f"When this entry is removed, {tested.sender.host} does not find {address} by asking, "
-        f"and the path ends until {address} itself asks. A network that drops broadcast or "
-        "multicast frames, and a host that does not answer (arp_ignore, a filter), look so.",
+        f"and the path ends until {address} itself asks. {cause}",
         fixes=(
+            *arp_ignore_fixes(tested),
             Fix(
                 "peer",
                 "Show what could keep it from answering",
@@ -138,6 +148,31 @@ def unconfirmed_neighbour_findings(tested: TestedDirection) -> Iterator[Finding]
             ),
         ),
     )
+
+
+def arp_ignore_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:
+    """The settings with which the receiver, asked directly, answers no ARP request; (): none."""
+    names = _arp_ignore_names(tested)
+    return tuple(
+        Evidence(f"on {tested.receiver.host}: {name}", str(NEVER_ANSWER), f"sysctl {name}")
+        for name in names
+    )
+
+
+def arp_ignore_fixes(tested: TestedDirection) -> tuple[Fix, ...]:
+    names = _arp_ignore_names(tested)
+    fixes = [sysctl_fixes(tested.peer, name, 0, old=NEVER_ANSWER)[0] for name in names]
+    if not fixes:
+        return ()
+    together = one_fix("Answer ARP requests", fixes, ARP_IGNORE_NOTE)
+    return (replace(together, where="peer", peer=tested.receiver.host),)
+
+
+def _arp_ignore_names(tested: TestedDirection) -> list[str]:
+    link = tested.receiver_link
+    if link is None or tested.gateway is not None or ":" in tested.receiver.address:
+        return []
+    return never_answering_settings(tested.peer, link)
 
 
 def _longest_round_trip(test: PathTest) -> float:

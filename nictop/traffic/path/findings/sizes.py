@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
@@ -16,6 +17,7 @@ from nictop.rules.fixes.persistence import (
     mtu_fixes,
     smallest_mtu,
 )
+from nictop.rules.host import HostFacts
 from nictop.rules.link.guest_mtu import ANNOUNCED_MSS, TRANSFERS_HANG
 from nictop.rules.tunnels import is_on
 from nictop.traffic.path.findings.tested_direction import (
@@ -66,17 +68,23 @@ def _black_hole(tested: TestedDirection, link: Link, size: PathSize, largest: in
     received = Evidence('ICMP "fragmentation needed"', "none received", "IP_RECVERR")
     if size.too_big is not None:
         received = _too_big_evidence(size.too_big)
+    smaller = _smaller_nics(tested, size, largest)
     evidence = [_size_evidence(tested, size), received]
     if tested.gateway is not None:
-        command_line = f"ip route get {tested.receiver.address}"
+        command_line = f"ip route get {tested.receiver.address} from {tested.sender.address}"
         evidence.append(Evidence("gateway", tested.gateway, command_line))
     elif peer_link is not None:
         mtu = str(peer_link.mtu)
         evidence.append(Evidence(f"MTU of {to} {peer_link.name}", mtu, "ip link show"))
+    for known in smaller:
+        source = "RTM_GETLINK, IFLA_TARGET_NETNSID" if known.host is None else "ip link show"
+        evidence.append(Evidence(f"MTU of {known.text}", str(known.mtu), source))
     lost = f"packets of {size.limit} bytes are lost, {largest} bytes pass"
     if size.complete:
         lost = f"packets above {largest} bytes are lost (MTU of this NIC: {size.limit})"
     where = _black_hole_place(tested, size, peer_link)
+    if smaller:
+        where = _known_place(smaller[0], tested)
     return path_finding(
         "path_mtu_black_hole",
         "warning",
@@ -85,8 +93,81 @@ def _black_hole(tested: TestedDirection, link: Link, size: PathSize, largest: in
         f"MTU black hole to {to}: {lost}",
         evidence=tuple(evidence),
         why=f"{where}. {_lost_above(size, peer_link)}",
-        fixes=_mtu_fixes(tested, link, size, largest),
+        fixes=(*_raised_nics(smaller, size), *_mtu_fixes(tested, link, size, largest)),
     )
+
+
+class SmallerNic(NamedTuple):
+    """A NIC on the path that is known, with an MTU below what was sent: what is larger than that
+    it drops when it receives it, and reports nothing."""
+
+    host: HostFacts | None
+    """None: in a namespace that is not watched."""
+    name: str
+    mtu: int
+    link: Link | None = None
+
+    @property
+    def text(self) -> str:
+        if self.host is None:
+            return f"the other end of the veth ({self.name})"
+        return f"{self.host.name} {self.name}"
+
+
+def _smaller_nics(tested: TestedDirection, size: PathSize, largest: int) -> list[SmallerNic]:
+    """Those that explain the size: the other end of the veth of the sender, the NIC of a watched
+    router that has the address of the gateway, and behind a router that of the receiver."""
+    found = [*_other_end(tested), *_gateway_nics(tested)]
+    receiver = tested.receiver_link
+    if tested.gateway is not None and receiver is not None:
+        found.append(SmallerNic(tested.peer, receiver.name, receiver.mtu, receiver))
+    peer = _peer_link(tested)
+    explaining: dict[str, SmallerNic] = {}
+    for nic in found:
+        if nic.mtu <= largest < size.limit and (peer is None or nic.link is not peer):
+            explaining.setdefault(nic.text, nic)
+    return list(explaining.values())
+
+
+def _other_end(tested: TestedDirection) -> Iterator[SmallerNic]:
+    """Of the veth by which the sender sends."""
+    link = tested.link
+    if link is None:
+        return
+    far = tested.far_ends.get((tested.host.name, link.ifindex))
+    if far is not None:
+        yield SmallerNic(far.host, far.link.name, far.link.mtu, far.link)
+    elif link.veth_peer is not None:
+        yield SmallerNic(None, link.veth_peer.name, link.veth_peer.mtu)
+
+
+def _gateway_nics(tested: TestedDirection) -> Iterator[SmallerNic]:
+    """Of watched hosts."""
+    if tested.gateway is None:
+        return
+    for host in tested.watched.values():
+        for link in host.links if host is not tested.host else ():
+            if any(own.address == tested.gateway for own in link.addresses):
+                yield SmallerNic(host, link.name, link.mtu, link)
+
+
+def _known_place(nic: SmallerNic, tested: TestedDirection) -> str:
+    others = "another link on the path has a smaller MTU"
+    if tested.gateway is not None:
+        others = f"{others}, and its router reports nothing"
+    return (
+        f"Possible: {nic.text} has MTU {nic.mtu} and drops what is larger, without a report; or "
+        f"{others}"
+    )
+
+
+def _raised_nics(smaller: Sequence[SmallerNic], size: PathSize) -> Iterator[Fix]:
+    for nic in smaller:
+        if nic.host is None or nic.link is None or not can_have_mtu(nic.link, size.limit):
+            continue
+        title = f"Set MTU {size.limit} on {nic.text}"
+        fix = _mtu_fix("peer", title, nic.name, size.limit, nic.mtu)
+        yield replace(fix, note=WHOLE_PATH_NOTE, peer=nic.host.name)
 
 
 def _lost_above(size: PathSize, peer_link: Link | None) -> str:

@@ -11,8 +11,10 @@ from nictop.model.text.words import IFF_NOARP, count_noun
 from nictop.probe.records import Link, ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import command, with_undo
+from nictop.rules.link.flags import NEVER_ANSWER
 from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
+from nictop.traffic.path.findings.neighbours import arp_ignore_evidence, arp_ignore_fixes
 from nictop.traffic.path.findings.separated import separated_finding, separation_of
 from nictop.traffic.path.findings.tested_direction import (
     ANSWERS,
@@ -128,6 +130,8 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
     cause = _Cause(f"no answer to {_question(tested)}", (), NO_ANSWER_WHY, (CHECK_NETWORK,))
     if other is not None and other.flags & IFF_NOARP:
         cause = _arp_is_off(tested.receiver.host, other)
+    elif arp_ignore_evidence(tested):
+        cause = _arp_is_ignored(tested)
     return path_finding(
         "path_no_neighbour",
         "critical",
@@ -164,6 +168,13 @@ CHECK_NETWORK = Fix(
     note="nictop show lists VLAN, bridge and carrier of both NICs; nictop check finds known "
     "causes.",
 )
+
+
+def _arp_is_ignored(tested: TestedDirection) -> _Cause:
+    to = tested.receiver.host
+    why = f"{to} answers no ARP request for its addresses (arp_ignore {NEVER_ANSWER})."
+    title = f"{to} does not answer ARP requests (arp_ignore {NEVER_ANSWER})"
+    return _Cause(title, arp_ignore_evidence(tested), why, arp_ignore_fixes(tested))
 
 
 def _arp_is_off(host: str, link: Link) -> _Cause:

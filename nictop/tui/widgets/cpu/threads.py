@@ -31,7 +31,7 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
     consumers = cpu_consumers(snapshot)
     is_sampled = any(_exceeds_its_cpu(consumer, snapshot.rates) for consumer in consumers)
     note = " (busy is sampled)" if is_sampled else ""
-    title = section_line(f"Top network threads{note}", width)
+    title = section_line(f"{_title(consumers)}{note}", width)
     if not consumers:
         return [title, ((f" {_no_threads_text(snapshot)}", "dim"),)]
     per_line, most_rows = 1, MAX_CONSUMER_ROWS
@@ -40,13 +40,22 @@ def draw_threads(snapshot: Snapshot, width: int, *, one_per_line: bool) -> list[
     rows = min(-(-len(consumers) // per_line), most_rows)
     busy = [consumer for consumer in consumers if consumer.total][: rows * per_line]
     if not busy:
-        lines = [_all_idle_line(len(consumers))]
+        lines = [_all_idle_line(consumers)]
     elif one_per_line:
         lines = _consumer_lines(busy, snapshot)
     else:
         lines = _short_consumer_lines(busy, per_line, width)
     blank: SpanLine = ((" ", ""),)
     return [title, *lines, *[blank] * (rows - len(lines))]
+
+
+def _title(consumers: Sequence[CpuConsumer]) -> str:
+    """The time of a virtual machine is that of all its threads: most is that of its processors,
+    whatever they compute."""
+    kinds = {consumer.kind == "machine" for consumer in consumers}
+    if kinds == {True}:
+        return "Top virtual machines"
+    return f"Top network threads{', virtual machines' if True in kinds else ''}"
 
 
 def _exceeds_its_cpu(consumer: CpuConsumer, rates: Rates | None) -> bool:
@@ -68,7 +77,8 @@ def _no_threads_text(snapshot: Snapshot) -> str:
     return "no network threads found"
 
 
-def _all_idle_line(number: int) -> SpanLine:
+def _all_idle_line(consumers: Sequence[CpuConsumer]) -> SpanLine:
+    number = sum(consumer.threads for consumer in consumers)
     words = "1 thread, idle" if number == 1 else f"{number} threads, all idle"
     return ((f" {words}", "dim"),)
 
@@ -91,7 +101,8 @@ def _short_consumer_lines(busy: Sequence[CpuConsumer], per_line: int, width: int
 
 
 def _brief(consumer: CpuConsumer) -> str:
-    text = f"{consumer.name} {100 * (consumer.total or 0):.0f} %"
+    kind = "VM " if consumer.kind == "machine" else ""
+    text = f"{kind}{consumer.name} {100 * (consumer.total or 0):.0f} %"
     if consumer.ready is not None:
         text += f" ready {100 * consumer.ready:.1f} %"
     return text

@@ -1,5 +1,5 @@
-"""Which CPU carries the load: every CPU with its last minute, its interrupts of the chosen NIC, and
-network threads.
+"""Which CPU carries the load: every CPU with its last minute, its interrupts of the chosen NIC,
+network threads, and virtual machines.
 
  ens256 ◂▸ virtio_net · 9 interrupts · 8.12 k/s
   CPU busy user sys irq   soft steal  IRQ/s net pkt/s    sqz   drop -60 s    now

@@ -16,6 +16,7 @@ from nictop.model.rates.links import Rates
 from nictop.model.rates.load import ThreadShare
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.probe.records import Thread
 from nictop.tui.widgets.cpu.cpu_block import draw_cpu_map, draw_cpu_table
 from nictop.tui.widgets.cpu.interrupts import draw_machine, draw_vectors, link_interrupts
 from nictop.tui.widgets.cpu.nic_view import NicPage
@@ -355,6 +356,20 @@ def test_threads_take_the_same_lines_whoever_is_busy(one_per_line: bool) -> None
         host = replace(guest, rates=replace(guest.rates, threads=threads))
         heights.add(len(draw_threads(host, 80, one_per_line=one_per_line)))
     assert len(heights) == 1
+
+
+def test_a_virtual_machine_is_not_called_a_network_thread() -> None:
+    guest, _ = loaded_guest()
+    assert guest.inventory is not None and guest.rates is not None
+    vm = Thread(81, 81, "CPU 0/TCG", "vcpu", "web1")
+    rates = replace(guest.rates, threads={81: ThreadShare(0.5, 0.05, 1)})
+    alone = replace(guest, inventory=replace(guest.inventory, threads=(vm,)), rates=rates)
+    title, line = text(draw_threads(alone, 80, one_per_line=False))
+    assert title.startswith(" ── Top virtual machines ──") and line.strip() == "VM web1 55 %"
+    several = (*guest.inventory.threads, vm)
+    both = replace(guest, inventory=replace(guest.inventory, threads=several), rates=rates)
+    title = text(draw_threads(both, 80, one_per_line=True))[0]
+    assert title.startswith(" ── Top network threads, virtual machines ──")
 
 
 def test_idle_threads_are_counted() -> None:
