@@ -37,7 +37,7 @@ from nictop.report.diff.findings import OneSidedFinding, Side, compared_findings
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
 from nictop.report.diff.own_values import OwnValues, host_values
 from nictop.report.diff.routes import routes_of_host, routes_of_nic
-from nictop.report.diff.unknown import UnknownFacts
+from nictop.report.diff.unknown import NOT_KNOWN, UnknownFacts
 
 Kind = Literal["differs", "expected", "unknown"]
 """unknown: on one side it is not known."""
@@ -448,6 +448,8 @@ def _differences(
         sides = zip(unknown, (our, their), strict=True)
         why_left, why_right = (facts.reason(section, label, fact.text) for facts, fact in sides)
         if _have_no_value(our.text, their.text) and not (why_left or why_right):
+            continue
+        if our.text.startswith(NOT_KNOWN) and their.text.startswith(NOT_KNOWN):
             continue
         if why_left or why_right:
             kind = "expected" if is_expected else "unknown"

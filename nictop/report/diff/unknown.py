@@ -19,6 +19,8 @@ LINK_NOT_READ = "inventory pending"
 """Of a link of which no inventory has read anything."""
 ROUTING_NOT_READ = "routes and rules not read"
 """By an older probe, or of an ESXi host."""
+NOT_KNOWN = "not known: "
+"""Before the reason, in place of a value."""
 MANAGERS = ("networkmanager", "networkd", "configuration")
 SECTION_SOURCES: Mapping[str, Sequence[str]] = {
     "Manager": MANAGERS,
@@ -83,7 +85,8 @@ class UnknownFacts:
         """Why the fact is not known; "": it is, or there is none. `text`: the fact; "": the side
         has none."""
         if text:
-            return next((why for known, why in self._reasons.items() if known in text), "")
+            told = text.removeprefix(NOT_KNOWN) if text.startswith(NOT_KNOWN) else ""
+            return next((why for known, why in self._reasons.items() if known in text), told)
         if self._link is not None and is_unread_link(self._link):
             return LINK_NOT_READ
         return self._absence_reason(section, label)

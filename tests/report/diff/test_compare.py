@@ -33,6 +33,7 @@ from nictop.probe.records import (
 from nictop.report.diff.compare import (
     REBOOTED,
     HostDifferences,
+    _sections_of,
     _without_common_items,
     compare_sides,
 )
@@ -330,6 +331,18 @@ def test_a_fact_that_says_none_is_no_difference_to_a_missing_one(is_left: bool) 
     assert "Address" not in {fact.label for fact in diff.facts()}
     assert differing(diff) == {("ens1", "Global addresses"), ("ens1", "IPv4")}
     assert "none" not in one_fact(diff, "IPv4")
+
+
+def test_what_is_not_known_of_either_side_is_no_difference() -> None:
+    """ "not known: no link" against "not known: virtual switches do not forward LLDP …" """
+    up, down = (replace(nic(2, "ens1"), carrier=carrier) for carrier in (True, False))
+    facts = []
+    for known in (up, down):
+        for part in _sections_of(known, side(known).snapshot):
+            facts += [fact.text for fact in part.facts if fact.label == "Switch port"]
+    assert facts[0] != facts[1] and all(text.startswith("not known: ") for text in facts)
+    diff = compare_sides(side(up), side(down))
+    assert "Switch port" not in {fact.label for fact in diff.facts()}
 
 
 def routed(known: Side, *routes: TableRoute, **unreadable: Unreadable) -> Side:
