@@ -814,6 +814,17 @@ CASES = (
         meanwhile="ip address del 2001:db8::10/64 dev p1",
     ),
     Case(
+        "bridge_is_down",
+        "br0",
+        (
+            Host(
+                "ip link add br0 type bridge; for i in 1 2; do ip link add v$i type veth peer name "
+                "far$i; ip link set dev far$i up; ip link set dev v$i up master br0; done; "
+                "ip link set dev br0 down"
+            ),
+        ),
+    ),
+    Case(
         "configured_link_is_down",
         "v1",
         (

@@ -29,7 +29,11 @@ from nictop.rules.subjects import (
     link_finding,
     link_state_text,
     mac_or_placeholder,
+    names_text,
 )
+
+MIN_PORTS, MAX_NAMED_PORTS = 2, 4
+"""That are up, of a bridge that is down; of these, how many are named."""
 
 
 class GuestLink(NamedTuple):
@@ -206,6 +210,46 @@ def guest_tap_is_down(host: HostFacts) -> Outcomes:
             why="Nothing passes in either direction, and the NIC in the guest does not show it.",
             fixes=(Fix("here", "Bring it up", (up,), False, (down,)),),
         )
+
+
+@host_rule("warning", yields_to=("configured_link_is_down",))
+def bridge_is_down(host: HostFacts) -> Outcomes:
+    """A bridge is administratively down, and two or more of its ports are up with a carrier:
+    nothing is forwarded between them.
+
+    The kernel sets all ports of a bridge that is set down to the state disabled. What is behind
+    them keeps its carrier, and only gets no answers.
+
+    Not reported: bridges with fewer such ports.
+
+    Sources: kernel net/bridge/br_device.c (br_dev_stop), br_stp_if.c (br_stp_disable_bridge),
+    br_input.c (br_handle_frame).
+    """
+    for bridge in host.links_by_kind.get("bridge", ()):
+        ports = [link for link in host.links if link.master == bridge.ifindex]
+        working = [port for port in ports if is_up(port) and port.carrier]
+        if is_up(bridge) or len(working) < MIN_PORTS:
+            continue
+        named = [_port_text(host, port) for port in working]
+        up, down = with_undo(("ip", "link", "set", "dev", bridge.name), "up", "down")
+        yield link_finding(
+            "warning",
+            host,
+            bridge,
+            f"administratively down: its {len(working)} ports forward nothing",
+            evidence=(
+                Evidence("state", "administratively down", f"ip link show dev {bridge.name}"),
+                Evidence("ports that are up", names_text(named, MAX_NAMED_PORTS), "RTM_GETLINK"),
+            ),
+            why="What is behind its ports keeps its carrier, and reaches nobody.",
+            fixes=(Fix("here", "Bring it up", (up,), False, (down,)),),
+        )
+
+
+def _port_text(host: HostFacts, port: Link) -> str:
+    """``tap0 (VM web1)``"""
+    owner = host.snapshot.owners.of_link(port.ifindex)
+    return port.name if owner is None else f"{port.name} ({owner.text})"
 
 
 @pair_rule("warning", yields_to=("guest_tap_is_down",), uses=("addresses", "forwarding", "threads"))

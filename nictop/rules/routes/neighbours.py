@@ -580,7 +580,10 @@ def _neither_answers(peer: Peer, hosts: Sequence[HostFacts]) -> _Silence:
     joined = joined_text(peer.own, peer.other, hosts)
     if not joined:
         return NEITHER_ANSWERS
-    why = f"They are {joined}: their requests or answers are dropped (a filter, a VLAN)."
+    why = (
+        f"They are {joined}: their requests or answers are dropped (a filter, a VLAN, a port that "
+        "is isolated or down)."
+    )
     return replace(NEITHER_ANSWERS, why=why)
 
 
