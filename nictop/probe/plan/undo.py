@@ -10,7 +10,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
 from typing import NamedTuple, Union
 
@@ -236,22 +236,30 @@ def refuse_lost_routes(previous: Previous) -> None:
         raise ValueError(f"{text} of {name} is dynamic: its lifetime could not be restored")
     others = {one for one in flags if one.with_prefixlen not in previous.removed} - {interface}
     others.update(map(ipaddress.ip_interface, previous.added))
-    is_primary = "secondary" not in flags.get(interface, ())
-    for other in sorted(others, key=str):
-        if is_primary and interface.version == 4 and other.network == interface.network:
-            change = promotion_text(previous, str(other.ip))
-            raise ValueError(f"removing {text} would {change}")
-    is_last = not any(other.version == interface.version for other in others)
-    is_gone = interface.ip not in (other.ip for other in others)
-    is_gone = is_gone and not is_on_another_link(previous, interface)
+    is_ipv4 = interface.version == 4
+    if is_ipv4 and "secondary" not in flags.get(interface, ()):
+        refuse_promotion(previous, interface, others)
+    is_last = is_ipv4 and not any(other.version == 4 for other in others)
+    is_kept = interface.ip in {other.ip for other in others}
+    is_gone = not is_kept and not is_on_another_link(previous, interface)
     for route in read_routes(name, interface.version):
-        if is_last and interface.version == 4 and route.is_only_by_link:
+        if is_last and route.is_only_by_link:
             lost = "would also remove a route"
         elif is_gone and route.source == str(interface.ip):
             lost = LOST_WITH_SOURCE[interface.version, route.is_main]
         else:
             continue
         raise ValueError(f"removing {text} {lost} of {name}, which could not be restored")
+
+
+def refuse_promotion(
+    previous: Previous, primary: IPInterface, others: Iterable[IPInterface]
+) -> None:
+    """Raises ValueError if the address has secondary ones."""
+    for other in sorted(others, key=str):
+        if other.network == primary.network:
+            change = promotion_text(previous, str(other.ip))
+            raise ValueError(f"removing {primary.with_prefixlen} would {change}")
 
 
 def promotion_text(previous: Previous, secondary: str) -> str:

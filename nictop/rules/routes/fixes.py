@@ -45,28 +45,25 @@ def route_words(
 ) -> tuple[str, ...]:
     """The route as arguments of ip-route(8), with all that is known of it (`unset_note`: what is
     not); `gateway`: another one than its own."""
+    via = gateway or route.gateway or ""
+    is_of_ipv6 = route.family == "ipv4" and ":" in via
+    is_main = route.table == MAIN_TABLE
+    is_boot = route.protocol in (0, RTPROT_BOOT)  # what ip-route(8) sets without the word
+    protocol = PROTOCOL_WORDS.get(route.protocol, str(route.protocol))
+    is_default = route.destination.endswith("/0")
     words = [] if route.type == "unicast" else [route.type]
-    if route.destination.endswith("/0"):
-        words.append("default")
-    else:
-        words.append(host_address(route.destination))
-    if route.source:
-        words += ["from", route.source]
-    via = gateway or route.gateway
-    if via and route.family == "ipv4" and ":" in via:
-        words += ["via", "inet6", via]
-    elif via:
-        words += ["via", via]
-    if link is not None:
-        words += ["dev", link.name]
-    if route.metric:
-        words += ["metric", str(route.metric)]
-    if route.table != MAIN_TABLE:
-        words += ["table", str(route.table)]
-    if route.protocol not in (0, RTPROT_BOOT):  # what ip-route(8) sets without the word
-        words += ["proto", PROTOCOL_WORDS.get(route.protocol, str(route.protocol))]
-    if route.preferred_source:
-        words += ["src", route.preferred_source]
+    words.append("default" if is_default else host_address(route.destination))
+    for name, value in (
+        ("from", route.source),
+        ("via inet6" if is_of_ipv6 else "via", via),
+        ("dev", "" if link is None else link.name),
+        ("metric", str(route.metric or "")),
+        ("table", "" if is_main else str(route.table)),
+        ("proto", "" if is_boot else protocol),
+        ("src", route.preferred_source),
+    ):
+        if value:
+            words += [*name.split(), value]
     words += route.options
     if route.onlink and gateway is None:
         words.append("onlink")

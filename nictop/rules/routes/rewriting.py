@@ -8,7 +8,7 @@ net/ipv6/addrconf.c.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from nictop.model.devices.link_history import is_set_ipv6_address
 from nictop.model.devices.route_lookup import MAIN_TABLE
@@ -54,23 +54,18 @@ def routes_lost_with_address(host: HostFacts, link: Link, removed: Address) -> L
     source it is (fib_sync_down_addr, net/ipv4/fib_semantics.c); IPv6 routes of its link stay
     without the preferred source (rt6_remove_prefsrc, net/ipv6/route.c). Others stay, also those
     whose gateway is in its subnet."""
-    known = tables(host)
+    known, families = tables(host), (removed.family,)
     is_last = removed.family == "ipv4" and not any(remains(one, removed) for one in link.addresses)
-    if known is None or not known.is_complete:
-        return LostRoutes(note=UNKNOWN_ROUTES_NOTE if is_last else UNKNOWN_SOURCES_NOTE)
-    routing = host.inventory.routing
-    if not is_last and (routing is None or not routing.has_route_options):
-        return LostRoutes(note=UNKNOWN_SOURCES_NOTE)
+    unknown = _unknown_routes_note(host, is_last=is_last)
+    if known is None or unknown:
+        return LostRoutes(note=unknown)
     gone = {removed.address, *(one.address for one in secondaries_of(link, removed))}
-    lost, owned = [], []
-    for route in known.routes:
-        is_of_link = is_route_of(route, link, (removed.family,))
-        is_reached = is_of_link if removed.family == "ipv6" else route.table == MAIN_TABLE
-        has_source = is_reached and route.preferred_source in gone
-        if not route_owner(route.protocol) and (has_source or (is_last and is_of_link)):
-            lost.append(route)
-        elif is_last and is_owned_default(route, link, (removed.family,)):
-            owned.append(route)
+    static = [route for route in known.routes if not route_owner(route.protocol)]
+    lost = [route for route in static if _has_source(route, link, removed.family, gone)]
+    owned: list[TableRoute] = []
+    if is_last:
+        lost = [route for route in static if route in lost or is_route_of(route, link, families)]
+        owned = [route for route in known.routes if is_owned_default(route, link, families)]
     found = _rewritten(host, lost, owned)
     if removed.family == "ipv6":
         note = f"{found.note} {DETECTION_NOTE}".lstrip() if found.restored else found.note
@@ -80,6 +75,24 @@ def routes_lost_with_address(host: HostFacts, link: Link, removed: Address) -> L
         for route in _rewritable(host, lost)
     ]
     return replace(found, commands=_set_again(host, after))
+
+
+def _unknown_routes_note(host: HostFacts, *, is_last: bool) -> str:
+    """What is to be known where the routes are not; "": they are."""
+    known, routing = tables(host), host.inventory.routing
+    if known is None or not known.is_complete:
+        return UNKNOWN_ROUTES_NOTE if is_last else UNKNOWN_SOURCES_NOTE
+    has_sources = routing is not None and routing.has_route_options
+    return "" if is_last or has_sources else UNKNOWN_SOURCES_NOTE
+
+
+def _has_source(route: TableRoute, link: Link, family: str, sources: Collection[str]) -> bool:
+    """Its preferred source is one of these, and the kernel looks at the route when they go."""
+    if route.preferred_source not in sources:
+        return False
+    if family == "ipv6":
+        return is_route_of(route, link, (family,))
+    return route.table == MAIN_TABLE
 
 
 def remains(address: Address, removed: Address) -> bool:
