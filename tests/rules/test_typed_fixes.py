@@ -1259,6 +1259,7 @@ VLANS = (
 MACHINE = "asked of a host with virtual machines, whose processes belong to the whole machine"
 TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
+    "no_link_is_left": "a link that was there is known only from a reading before",
     "tunnel_packets_have_wrong_checksums": "what is counted depends on what other hosts send",
     "received_packets_are_dropped_by_tc": TC_ACTIONS,
     "packet_filter_limits_the_rate": DIAGNOSTIC,

@@ -7,7 +7,7 @@ if_link.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.link_history import (
     DISABLED,
@@ -30,7 +30,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
 from nictop.rules.bonds.port_links import ports_of_unknown_speed
 from nictop.rules.finding import Evidence, Fix
-from nictop.rules.fixes.commands import command, joined
+from nictop.rules.fixes.commands import command, joined, with_undo
 from nictop.rules.fixes.ipv6_addresses import (
     add_again,
     add_routes,
@@ -445,28 +445,40 @@ def no_link_is_left(host: HostFacts) -> Outcomes:
     last = max(gone, key=lambda history: history.points[-1].time)
     named = names_text(list(dict.fromkeys(history.name for history in gone)), MAX_SHOWN_ADDRESSES)
     time = event_time_text(host.inventory, last.points[-1].time)
+    title = f"no link is left but lo: {named} gone, last read {time}"
+    fix = Fix("here", "Make the link again", (), note=MADE_BY_NOTE)
+    down = [link for link in host.links if not link.flags & IFF_LOOPBACK]
+    if down:
+        names = names_text([link.name for link in down], MAX_SHOWN_ADDRESSES)
+        title = f"no link but lo is up: {named} gone, last read {time}; down: {names}"
+    again = next((link for link in down if link.name == last.name), None)
+    if again is not None:
+        title = f"no link but lo is up: {again.name} was made anew after {time}, and is down"
+        up, undo = with_undo(("ip", "link", "set", "dev", again.name), "up", "down")
+        fix = Fix("here", f"Bring up {again.name}", (up,), False, (undo,), note=ADDRESSES_NOTE)
     yield host_finding(
         "critical",
         host,
         "",
-        f"no link is left but lo: {named} gone, last read {time}",
+        title,
         evidence=(
             Evidence("links", names_text([link.name for link in host.links], 4), "RTM_GETLINK"),
             Evidence("there before", named, "read before"),
-            *_lost_evidence(last.ipv6_addresses),
+            *_lost_evidence([one for one in last.addresses if one.scope == "global"]),
         ),
         why="Addresses and routes go with a link. Without another one the host reaches nobody.",
-        fixes=(Fix("here", "Make the link again", (), note=MADE_BY_NOTE),),
+        fixes=(fix,),
     )
 
 
+ADDRESSES_NOTE = "Then its addresses and routes are to be set again."
 MADE_BY_NOTE = (
     "By what has made it: the container engine, the hypervisor, the driver of its device, or ip "
     "link add; then its addresses and routes."
 )
 
 
-def _lost_evidence(lost: tuple[Address, ...]) -> list[Evidence]:
+def _lost_evidence(lost: Sequence[Address]) -> list[Evidence]:
     if not lost:
         return []
     texts = names_text([address_text(one) for one in lost], MAX_SHOWN_ADDRESSES)
