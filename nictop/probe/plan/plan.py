@@ -320,5 +320,5 @@ INTERRUPTIONS: dict[str, tuple[str, ...]] = {
     "bridge port": ("may interrupt the port {name}",),
     "bridge": ("may interrupt the ports of {name}",),
     "bond": ("may interrupt {name}",),
-    "address del": ("connections to this address of {name} are lost",),
+    "address del": ("connections to this address of {name} get no packets without it",),
 }

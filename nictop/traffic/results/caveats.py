@@ -44,9 +44,11 @@ def _caveat_of_one_host(result: Result) -> str:
 
 def caveat_of_runs(results: Iterable[Result]) -> str:
     """Of the runs behind one figure: ``path not verified``, or ``2 of 5 runs: path not verified``;
-    failed runs are left out, as they are behind no figure."""
+    failed runs are left out, as they are behind no figure, unless all have failed."""
     of_each = [caveat_of(result) for result in results]
     of_completed = [caveat for caveat in of_each if caveat != FAILED]
+    if of_each and not of_completed:
+        return FAILED
     found = [caveat for caveat in of_completed if caveat]
     words = ", ".join(dict.fromkeys(found))
     if len(found) == len(of_completed):

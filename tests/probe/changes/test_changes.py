@@ -580,7 +580,7 @@ def test_a_secondary_address_takes_no_other_one_with_it(host: Namespace) -> None
 
 def test_connections_are_lost_only_with_an_address_that_is_gone(host: Namespace) -> None:
     """IPv4 takes it with both prefix lengths: then it stays."""
-    lost = f"connections to this address of {LINK} are lost"
+    lost = f"connections to this address of {LINK} get no packets without it"
     host.run(["ip", "address", "add", "203.0.113.7/25", "dev", LINK])
     remove = ["ip", "address", "del", "203.0.113.7/25", "dev", LINK]
     add = ["ip", "address", "add", "203.0.113.7/24", "dev", LINK]

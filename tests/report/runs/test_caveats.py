@@ -28,7 +28,7 @@ from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.live.run_view import result_view
-from nictop.traffic.results.caveats import caveat_of
+from nictop.traffic.results.caveats import caveat_of, caveat_of_runs
 from nictop.traffic.results.path_proof import HostProof, PathProof
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun, StoredRuns
@@ -214,3 +214,12 @@ def test_the_seconds_of_a_run_that_was_not_whole_are_the_same_words_everywhere(
     assert "6.00 s (planned: 10 s)" in set_up_text(set_ups([stored(run)])[0])
     (said,) = [one.text for one in result_sentences(run) if one.kind == "goodput"]
     assert said.startswith(f"▲ {end_text}: 5.00 Gb/s received by b, mean of 6.00 s (planned: 10 s)")
+
+
+def test_runs_that_have_all_failed_have_that_caveat() -> None:
+    """A comparison said "path verified" beside their figure."""
+    whole = result()
+    failed = replace(whole, failure=Failure("interrupted", "a lost its carrier"))
+    assert caveat_of_runs([failed, failed]) == "failed"
+    assert caveat_of_runs([failed, whole]) == caveat_of(whole)
+    assert caveat_of_runs([]) == ""
