@@ -52,9 +52,13 @@ TRANSFERS_HANG = "Small packets pass: ping and SSH work, large transfers hang."
 SAME_MTU_NOTE = "All links of a bridge need the same MTU."
 ANNOUNCED_MSS = (
     "TCP with the smaller end passes, as that announces what it takes (MSS). Large packets of UDP "
-    "and tunnels are lost, and of all TCP that is forwarded through it."
+    "and tunnels are lost, and of TCP that is forwarded through it, unless segmentation offload "
+    "hands over larger ones, which pass."
 )
-GSO_NOTE = "TCP may pass nevertheless, as long as segmentation offload hands over larger packets."
+GSO_NOTE = (
+    "Between virtual NICs TCP may pass nevertheless, as long as segmentation offload hands over "
+    "larger packets."
+)
 
 
 @pair_rule("warning", uses=("addresses", "forwarding", "threads"))
@@ -439,8 +443,8 @@ def veth_ends_have_different_mtus(hosts: Sequence[HostFacts]) -> Outcomes:
     nictop reads the MTU of the other end, also in another network namespace, as that of a container
     (root); if that is watched as well, its own. What the ends have dropped is in the evidence
     (rx_dropped of the smaller end, tx_dropped of the larger one): since the link was made, with any
-    MTU and for any reason. It is a warning also with 0: the kernel drops each larger frame, as a
-    path test finds (path_mtu_black_hole).
+    MTU and for any reason. It is a warning also with 0: the kernel drops each larger frame but
+    those of segmentation offload, as a path test finds (path_mtu_black_hole).
 
     Not reported: inside a container, links that are down, and a container with the smaller MTU as
     long as nothing is dropped: LXD does that on purpose.

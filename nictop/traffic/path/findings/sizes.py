@@ -18,7 +18,7 @@ from nictop.rules.fixes.persistence import (
     smallest_mtu,
 )
 from nictop.rules.host import HostFacts
-from nictop.rules.link.guest_mtu import ANNOUNCED_MSS, TRANSFERS_HANG
+from nictop.rules.link.guest_mtu import ANNOUNCED_MSS, GSO_NOTE, TRANSFERS_HANG
 from nictop.rules.tunnels import is_on
 from nictop.traffic.path.findings.tested_direction import (
     PROTOCOL_NAMES,
@@ -174,7 +174,7 @@ def _lost_above(size: PathSize, peer_link: Link | None) -> str:
     """What a black hole does to whom."""
     if peer_link is not None and peer_link.mtu < size.limit:
         return ANNOUNCED_MSS
-    return TRANSFERS_HANG
+    return f"{TRANSFERS_HANG} {GSO_NOTE}"
 
 
 def _peer_link(tested: TestedDirection) -> Link | None:
