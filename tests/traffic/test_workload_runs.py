@@ -106,7 +106,8 @@ async def test_bytes_rate_cpu_and_connections_of_a_command(allowed: Pair) -> Non
     figures = result.workload
     assert result.failure is None and figures is not None and figures.chosen is not None
     sent_bytes = figures.chosen.sent_bytes
-    assert sent_bytes is not None and 120e6 < sent_bytes < 135e6
+    # what is sent before the first reading, and after the last one, is not counted
+    assert sent_bytes is not None and 0.95 * 120e6 < sent_bytes < 135e6
     assert figures.owners is not None
     # the last bytes of a connection that is closed between two readings are not seen
     assert 0.5 * 120e6 < figures.owners.own <= 120.01e6

@@ -103,10 +103,10 @@ class WatchedHosts:
     @property
     def outdated(self) -> dict[str, str]:
         """Name → brief `outdated_text` of the hosts that had a change or an event since they were
-        read, or from which nothing comes: their findings may be those of before."""
-        texts = {
-            name: outdated_text(host.snapshot, brief=True) for name, host in self.by_name.items()
-        }
+        read: their findings may be those of before. Of a silent one the line of the hosts says
+        so."""
+        heard = {n: host.snapshot for n, host in self.by_name.items() if not host.snapshot.silence}
+        texts = {name: outdated_text(snapshot, brief=True) for name, snapshot in heard.items()}
         return {name: text for name, text in texts.items() if text}
 
     @property

@@ -52,6 +52,7 @@ FIXED = {
     "tui/screens/dialogs/no_clipboard.py": "a dialog",
     "tui/screens/dialogs/report.py": "a dialog",
     "tui/screens/dialogs/leave.py": "a dialog",
+    "tui/screens/dialogs/question.py": "a dialog",
     "tui/screens/live/row_dialog.py": "a dialog",
     "tui/screens/live/layer.py": "layer(1) is an action",
     "tui/screens/changes/fix.py": "a dialog",

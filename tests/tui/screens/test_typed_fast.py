@@ -300,9 +300,8 @@ async def test_nothing_is_drawn_on_a_screen_that_was_left(name: str) -> None:
             await typing.app.remove_mode(mode)
         await typing.screen.settle()
         assert not left.children
-        of_the_program = [
-            one for one in before if getattr(one, "__self__", None) in (typing.app, typing.nictop)
-        ]
+        program = (typing.app, typing.nictop, typing.nictop.traffic)
+        of_the_program = [one for one in before if getattr(one, "__self__", None) in program]
         assert callbacks(typing.nictop) == (
             of_the_program if isinstance(left, LiveScreen) else before
         )

@@ -6,7 +6,6 @@ pfifo_fast and the like, not fq without maxrate, and not cake without a bandwidt
 
 from __future__ import annotations
 
-import math
 import struct
 from collections.abc import Iterable, Mapping
 
@@ -198,7 +197,7 @@ def burst_bytes(ticks: int, rate: int) -> int:
     """
     a_tick = SCHEDULER_TICK_SECONDS * rate / 8
     added = SECONDS_PER_NANOSECOND * rate / 8 if a_tick > 1 else -ROUNDING_ERROR
-    return math.ceil(ticks * a_tick + added)
+    return -int(-(ticks * a_tick + added) // 1)  # rounded up
 
 
 def rate_spec(value: bytes, exact: int | None) -> tuple[int, int, int] | None:
