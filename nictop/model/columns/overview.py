@@ -21,7 +21,7 @@ from nictop.model.devices.netdevs import End
 from nictop.model.devices.overview import HOST_STATES, SEVERITIES_WORST_FIRST, NicRow
 from nictop.model.doubts import doubts_of
 from nictop.model.text import units
-from nictop.model.text.words import Tone, mtu_of, state_mark, state_text, warn_if
+from nictop.model.text.words import LINK_DOWN, Tone, mtu_of, state_mark, state_text, warn_if
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 
@@ -58,6 +58,8 @@ def _link_state(row: NicRow) -> Value:
     if row.is_stale:
         return "stale"  # how long is in another column, for which a narrow screen has no room
     mark = state_mark(row.link)
+    if mark == LINK_DOWN:
+        return f"{mark} down"
     doubts = doubts_of(row.snapshot)
     if row.speed is None or (doubts is not None and doubts.concern_speed(row.link)):
         return mark

@@ -19,7 +19,15 @@ from nictop.model.managers.link_managers import profile_name
 from nictop.model.rates.links import LinkRates, VfRates, sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
-from nictop.model.text.words import IFF_LOOPBACK, Tone, address_text, driver_name, is_virtual
+from nictop.model.text.words import (
+    IFF_LOOPBACK,
+    LINK_UP,
+    Tone,
+    address_text,
+    driver_name,
+    is_virtual,
+    state_mark,
+)
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import LINK_COUNTERS, Link, PciFunction, VirtualFunction
 
@@ -113,8 +121,9 @@ class NicRow:
 
     @property
     def speed(self) -> int | None:
-        """Mb/s."""
-        if self.link is None:
+        """Mb/s; None: not known, or none now: what a link without a carrier reports is that of
+        before, and that of a veth is always the same."""
+        if self.link is None or state_mark(self.link) != LINK_UP:
             return None
         return reported_speed(self.link)
 

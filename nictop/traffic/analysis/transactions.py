@@ -229,9 +229,9 @@ def _rates(plan: RunPlan, figures: TransactionFigures, setups: Mapping[str, NicS
 
 
 def _rate(host: str, link: str, qdisc: Qdisc, carried: float) -> Judgement:
-    """`carried`: bits per second."""
+    """`carried`: bits per second at least, without the Ethernet headers, which count there."""
     assert qdisc.rate is not None
-    share = f"{units.bits_per_second(carried)} of {units.bits_per_second(qdisc.rate)}"
+    share = f"at least {units.bits_per_second(carried)} of {units.bits_per_second(qdisc.rate)}"
     limit = limit_name(host, link, qdisc)
     if qdisc.limits_all and carried >= AT_RATE_SHARE * qdisc.rate:
         return Judgement.of_cause(limit, f": the transactions carry {share}")
