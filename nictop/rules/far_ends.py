@@ -18,6 +18,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.subjects import is_up, link_state_text
 
@@ -151,7 +152,8 @@ def _state_of(far: FarEnd) -> Evidence:
 
 
 def _fix_at(fix: Fix, far: FarEnd) -> Fix:
-    return _with_command(replace(fix, where="peer", peer=far.host.name), far.link)
+    there = _with_command(replace(fix, where="peer", peer=far.host.name), far.link)
+    return with_ipv6_notes(far.host, (there,), (far.host,))[0]
 
 
 def _with_command(fix: Fix, end: Link) -> Fix:

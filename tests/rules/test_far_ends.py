@@ -150,3 +150,23 @@ def test_the_other_end_in_the_same_namespace_is_named() -> None:
         "ip link set dev q3 up",
         "ip link set dev q3 down",
     ]
+
+
+def test_the_other_end_says_what_setting_it_up_does_not_bring_back() -> None:
+    """The finding of that end says it; the one of this end gave the same command without it."""
+    ipv6 = {**ADDRESS, "family": "ipv6", "address": "2001:db8::2", "prefix_length": 64}
+    was_up = {"time": 900, "links": {"pb": veth(2, "lab0", 1, ifindex=2, addresses=[ipv6])}}
+    down = {"flags": 0, "carrier": False, "operstate": "down", "addresses": []}
+    one = namespace("b", 1, {"lab0": veth(1, "pb", 2, addresses=[ADDRESS], **UP_WITHOUT_CARRIER)})
+    other = namespace(
+        "switch", 2, {"pb": veth(2, "lab0", 1, ifindex=2, **down)}, time=1000, before=[was_up]
+    )
+    (fix,) = [
+        fix
+        for finding in diagnose([one, other]).findings
+        if finding.host == "b"
+        for fix in finding.fixes
+        if fix.where == "peer" and fix.commands
+    ]
+    assert [str(step) for step in fix.commands] == ["ip link set dev pb up"]
+    assert "2001:db8::2/64" in fix.note
