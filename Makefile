@@ -17,7 +17,7 @@ JOBS   ?= 4
 export PYTHONDONTWRITEBYTECODE :=
 
 # Tests of pure code: no process, no namespace, no screen.
-PURE_TESTS = tests/model tests/rules tests/report tests/test_conversions.py tests/test_expressions.py \
+PURE_TESTS = tests/model tests/rules tests/report tests/test_conversions.py \
 	tests/wire/test_codec.py tests/wire/test_line_reader.py tests/wire/test_record_limits.py \
 	tests/wire/test_every_record_has_limits.py tests/wire/test_received_bytes.py
 # of these, what starts programs
