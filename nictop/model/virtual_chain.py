@@ -99,15 +99,16 @@ def _is_port(link: Link, snapshot: Snapshot) -> bool:
 
 def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
     """A veth that is the NIC of this host, as in a container: it is on no bridge, and has an
-    address, or this host has no NIC with a device. Another one may be the end of a container to
-    which packets are routed."""
+    address, or this host has no NIC with a device, and no other veth on a bridge. Another one may
+    be the end of a container to which packets are routed, or was taken from that bridge."""
     if link.kind != "veth" or _is_port(link, snapshot):
         return False
     if has_global_address(link):
         return True
-    return not any(
-        other.pci_address is not None or other.bus is not None for other in snapshot.links.values()
-    )
+    others = snapshot.links.values()
+    if any(other.kind == "veth" and _is_port(other, snapshot) for other in others):
+        return False
+    return not any(other.pci_address is not None or other.bus is not None for other in others)
 
 
 def _own_veth_steps(link: Link, snapshot: Snapshot) -> Mapping[Step, StepFacts]:
