@@ -158,10 +158,11 @@ def with_inventory(
     for link in inventory.links:
         key = history_key(link)
         before = recent.get(key)
-        history = _with_mac_address(_continued(before, link, inventory.time), before, link)
+        history = _continued(before, link, inventory.time)
         if history is not before:
+            history = _with_mac_address(history, link)
             if has_addresses:
-                history = _with_ipv6_addresses(history, before, link)
+                history = _with_ipv6_addresses(history, link)
                 history = _with_addresses(history, link, inventory.time)
             if has_routes and routing is not None:
                 history = _with_routes(history, link, routing.routes)
@@ -255,24 +256,20 @@ def ipv6_loss(link: Link) -> str:
     return DISABLED if link.ipv6_disabled else ""
 
 
-def _with_mac_address(history: LinkHistory, before: LinkHistory | None, link: Link) -> LinkHistory:
-    if history is before:  # an older inventory
-        return history
-    known = () if before is None else before.mac_addresses
+def _with_mac_address(history: LinkHistory, link: Link) -> LinkHistory:
+    known = history.mac_addresses
     if link.address is None or known[-1:] == (link.address,):
-        return replace(history, mac_addresses=known)
+        return history
     others = tuple(address for address in known if address != link.address)
     return replace(history, mac_addresses=(*others, link.address)[-MAX_MAC_ADDRESSES:])
 
 
-def _with_ipv6_addresses(
-    history: LinkHistory, before: LinkHistory | None, link: Link
-) -> LinkHistory:
+def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
     """With those that the link has now, and those that it has lost. One of the same subnet that was
     set by hand replaces one that is gone."""
     present = [one for one in link.addresses if is_set_ipv6_address(one)]
     known = list(history.lost_ipv6_addresses)
-    if before is not None and history.ipv6_loss:
+    if history.ipv6_loss:
         known += history.ipv6_addresses
     subnets = {_subnet(one) for one in present}
     there = {one.address for one in link.addresses}
@@ -288,7 +285,7 @@ def _with_ipv6_addresses(
 def _with_addresses(history: LinkHistory, link: Link, time: float) -> LinkHistory:
     """With those that the link has now, and those that it had before."""
     if history.addresses == link.addresses and not history.removed_addresses:
-        return replace(history, addresses=link.addresses)
+        return history
     present = {one.address for one in link.addresses}
     removed = {one.address: one for one in history.removed_addresses}
     for one in history.addresses:

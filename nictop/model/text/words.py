@@ -180,6 +180,10 @@ def mtu_text(link: Link) -> str:
     return f"MTU {mtu_of(link) or units.UNKNOWN}"
 
 
+FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
+"""By `Address.family`."""
+
+
 def address_text(address: Address) -> str:
     """``192.0.2.7/24``"""
     return f"{address.address}/{address.prefix_length}"

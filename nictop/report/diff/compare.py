@@ -29,7 +29,7 @@ from nictop.model.queues.plan import queue_plan
 from nictop.model.reboot import is_another_boot
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.units import wall_time_text
-from nictop.model.text.words import LINK_UP, state_mark, state_text
+from nictop.model.text.words import FAMILY_NAMES, LINK_UP, state_mark, state_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Hello, Link, VirtualFunction
 from nictop.report.diff.age import notes_of
@@ -71,7 +71,6 @@ BRIDGE_LABELS = frozenset(("Port", "Ports"))
 """Of a bridge: names of guests, and of links to them."""
 BALANCED_LABELS = frozenset(("IRQ affinity",))
 """The same where irqbalance runs."""
-FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 LIST_SEPARATOR = ", "
 ABSENCE_LABELS = frozenset(("Not readable", "Not available", "n/a"))
 """Facts that say themselves what is not known."""

@@ -11,11 +11,12 @@ from collections.abc import Collection, Iterator
 from nictop.model.facts.routing import MAIN_TABLE, route_text
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.snapshot import Snapshot
+from nictop.probe.kernel.route_protocols import RTPROT_KERNEL
 from nictop.probe.records import Link, TableRoute
 
 ROUTES = "Routes"
-BY_KERNEL, DEFAULT_TABLE = 2, 253
-"""RTPROT_KERNEL, RT_TABLE_DEFAULT (include/uapi/linux/rtnetlink.h)"""
+DEFAULT_TABLE = 253
+"""RT_TABLE_DEFAULT (include/uapi/linux/rtnetlink.h)"""
 
 
 def routes_of_nic(link: Link, snapshot: Snapshot) -> tuple[Section, ...]:
@@ -45,5 +46,5 @@ def _compared(snapshot: Snapshot) -> Iterator[TableRoute]:
     if routing is None or "routes" in routing.unreadable:
         return
     for route in routing.routes:
-        if route.type == "unicast" and route.protocol != BY_KERNEL:
+        if route.type == "unicast" and route.protocol != RTPROT_KERNEL:
             yield route

@@ -16,6 +16,7 @@ from nictop.probe.light_dataclasses import dataclass
 from nictop.report.runs.sentences import (
     TEST_TEXTS,
     CostUnit,
+    cost_of,
     cost_value_text,
     generator_text,
     host_role_text,
@@ -24,7 +25,6 @@ from nictop.report.runs.sentences import (
 from nictop.traffic.analysis.comparison import Spread, spread
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.results.caveats import caveat_of_runs, with_caveat
-from nictop.traffic.results.host_load import HostLoad
 from nictop.traffic.results.measures import Measure, measures_of
 from nictop.traffic.results.result import Result
 from nictop.traffic.results.selection import StoredRun
@@ -144,15 +144,9 @@ def _costs(
     costs: dict[tuple[str, str], list[float | None]] = {place: [] for place in hosts}
     for result in completed:
         for load in result.hosts:
-            costs[load.role, load.host].append(_cost(load, unit))
+            costs[load.role, load.host].append(cost_of(load, unit))
     for (role, host), each in costs.items():
         yield role, host, _known_spread(each)
-
-
-def _cost(load: HostLoad, unit: CostUnit) -> float | None:
-    if unit == "busy":
-        return None if load.busy is None else load.busy.total
-    return load.cost_per_transaction if unit == "transaction" else load.cost_per_gigabit
 
 
 def _reasons_against_ranking(runs: Iterable[StoredRun]) -> Iterator[str]:

@@ -30,6 +30,7 @@ from nictop.report.runs.sentences import (
     CostUnit,
     Kind,
     ResultSentence,
+    cost_of,
     cost_value_text,
     endpoints_text,
     host_cost_text,
@@ -198,7 +199,7 @@ def cost_rows(hosts: Sequence[HostLoad], without: Sequence[str] = ()) -> Sequenc
     per_transaction = any(load.per_transaction is not None for load in hosts)
     parts = [part for part in shown_cpu_parts(hosts) if part not in without]
     unit: CostUnit = "transaction" if per_transaction else "Gb/s"
-    costs = [_cost(load, unit) for load in hosts]
+    costs = [cost_of(load, unit) for load in hosts]
     has_costs = any(cost is not None for cost in costs)
     titles = ("CPU", "busy", *([f"per {unit}"] if has_costs else ()), *parts, "hottest")
     rows = []
@@ -206,10 +207,6 @@ def cost_rows(hosts: Sequence[HostLoad], without: Sequence[str] = ()) -> Sequenc
         text = units.UNKNOWN if cost is None else cost_value_text(cost, unit)
         rows.append(cost_row(load, parts, (text,) if has_costs else ()))
     return (titles, *rows)
-
-
-def _cost(load: HostLoad, unit: CostUnit) -> float | None:
-    return load.cost_per_transaction if unit == "transaction" else load.cost_per_gigabit
 
 
 def shown_cpu_parts(hosts: Sequence[HostLoad]) -> Iterator[str]:

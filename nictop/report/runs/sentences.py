@@ -1004,6 +1004,13 @@ def _machine_text(machine: Machine, ready: float) -> str:
     return text
 
 
+def cost_of(load: HostLoad, unit: CostUnit) -> float | None:
+    """None: not known, or most of it is not by the test."""
+    if unit == "busy":
+        return None if load.busy is None else load.busy.total
+    return load.cost_per_transaction if unit == "transaction" else load.cost_per_gigabit
+
+
 def cost_value_text(cost: float, unit: CostUnit) -> str:
     """CPU cost: cores per Gb/s, seconds of CPU time per transaction, or busy cores."""
     if unit == "transaction":

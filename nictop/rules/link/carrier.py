@@ -15,6 +15,7 @@ from nictop.model.devices.link_history import (
     IPV6_LOSSES,
     IPV6_MIN_MTU,
     SMALL_MTU,
+    LinkHistory,
     history_key,
     ipv6_loss,
     losses_after_the_first_carrier,
@@ -444,23 +445,12 @@ def no_link_is_left(host: HostFacts) -> Outcomes:
         return
     last = max(gone, key=lambda history: history.points[-1].time)
     named = names_text(list(dict.fromkeys(history.name for history in gone)), MAX_SHOWN_ADDRESSES)
-    time = event_time_text(host.inventory, last.points[-1].time)
-    title = f"no link is left but lo: {named} gone, last read {time}"
-    fix = Fix("here", "Make the link again", (), note=MADE_BY_NOTE)
-    down = [link for link in host.links if not link.flags & IFF_LOOPBACK]
-    if down:
-        names = names_text([link.name for link in down], MAX_SHOWN_ADDRESSES)
-        title = f"no link but lo is up: {named} gone, last read {time}; down: {names}"
-    again = next((link for link in down if link.name == last.name), None)
-    if again is not None:
-        title = f"no link but lo is up: {again.name} was made anew after {time}, and is down"
-        up, undo = with_undo(("ip", "link", "set", "dev", again.name), "up", "down")
-        fix = Fix("here", f"Bring up {again.name}", (up,), False, (undo,), note=ADDRESSES_NOTE)
+    state, fix = _state_without_links(host, last, named)
     yield host_finding(
         "critical",
         host,
         "",
-        title,
+        state,
         evidence=(
             Evidence("links", names_text([link.name for link in host.links], 4), "RTM_GETLINK"),
             Evidence("there before", named, "read before"),
@@ -469,6 +459,22 @@ def no_link_is_left(host: HostFacts) -> Outcomes:
         why="Addresses and routes go with a link. Without another one the host reaches nobody.",
         fixes=(fix,),
     )
+
+
+def _state_without_links(host: HostFacts, last: LinkHistory, named: str) -> tuple[str, Fix]:
+    """Title and fix. `last`: the link that has gone last; `named`: all that have."""
+    time = event_time_text(host.inventory, last.points[-1].time)
+    down = [link for link in host.links if not link.flags & IFF_LOOPBACK]
+    again = next((link for link in down if link.name == last.name), None)
+    if again is not None:
+        up, undo = with_undo(("ip", "link", "set", "dev", again.name), "up", "down")
+        fix = Fix("here", f"Bring up {again.name}", (up,), False, (undo,), note=ADDRESSES_NOTE)
+        return f"no link but lo is up: {again.name} was made anew after {time}, and is down", fix
+    fix = Fix("here", "Make the link again", (), note=MADE_BY_NOTE)
+    if not down:
+        return f"no link is left but lo: {named} gone, last read {time}", fix
+    names = names_text([link.name for link in down], MAX_SHOWN_ADDRESSES)
+    return f"no link but lo is up: {named} gone, last read {time}; down: {names}", fix
 
 
 ADDRESSES_NOTE = "Then its addresses and routes are to be set again."

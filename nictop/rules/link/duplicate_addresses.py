@@ -7,7 +7,7 @@ from itertools import chain
 
 from nictop.model.devices.links import global_addresses
 from nictop.model.text.ip_addresses import parse_ip_address, parse_network
-from nictop.model.text.words import address_text
+from nictop.model.text.words import FAMILY_NAMES, address_text
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, Skipped, as_alternative
@@ -50,7 +50,6 @@ MAX_NAMED_LINKS = 4
 FAILED_DETECTION = "dadfailed"
 HOST_PREFIX_LENGTH = {"ipv4": 32, "ipv6": 128}
 """Prefix lengths of virtual addresses (VRRP, anycast)."""
-FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 RENEW_NOTE = "Then renew the lease."
 
 

@@ -173,7 +173,7 @@ def _loss_by_neighbour_table(
     owner = found[0][0] if found else host
     if not _is_another(host, owner):
         return None
-    had = [link for link in links if _removal(owner, link, gateway.address) is not None] or links
+    had = [link for link in links if _has_had(owner, link, gateway.address)] or links
     link = had[0] if len(had) == 1 else None
     value = f"{entry.address} {entry.mac} {entry.nud_state}: MAC address of {owner.name}"
     source = f"ip neigh show dev {gateway.link.name}"
@@ -205,18 +205,18 @@ def _removals(
     found: dict[str, list[tuple[HostFacts, Link, RemovedAddress]]] = {}
     for host in hosts:
         for link in host.links:
-            history = host.history_of(link)
-            for removed in history.removed_addresses if history is not None else ():
+            for removed in _removed(host, link):
                 found.setdefault(removed.address, []).append((host, link, removed))
     return found
 
 
-def _removal(host: HostFacts, link: Link, address: str) -> RemovedAddress | None:
+def _removed(host: HostFacts, link: Link) -> Sequence[RemovedAddress]:
     history = host.history_of(link)
-    for removed in history.removed_addresses if history is not None else ():
-        if removed.address == address:
-            return removed
-    return None
+    return () if history is None else history.removed_addresses
+
+
+def _has_had(host: HostFacts, link: Link, address: str) -> bool:
+    return any(removed.address == address for removed in _removed(host, link))
 
 
 def _is_another(host: HostFacts, other: HostFacts) -> bool:

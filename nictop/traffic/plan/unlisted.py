@@ -8,15 +8,15 @@ bond, or the device below a VLAN.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nictop.model.devices.links import global_addresses, is_into_namespace
 from nictop.model.devices.subnets import SharedSubnet
 from nictop.model.doubts import doubts_of
 from nictop.model.snapshot import Snapshot, has_platform, is_read_whole, is_unread_link
+from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.terminal import clean
-from nictop.model.text.words import IFF_LOOPBACK, IFF_UP
+from nictop.model.text.words import FAMILY_NAMES, IFF_LOOPBACK, IFF_UP, address_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Address, Link
 from nictop.rules.wording import first_names
@@ -24,7 +24,6 @@ from nictop.traffic.plan.plan import Endpoint, EndpointPair
 
 KINDS_OF_ENDS = ("bond", "team", "vlan", "macvlan", "ipvlan")
 """Of virtual links that have the addresses of a device."""
-FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 
 
 @dataclass(frozen=True)
@@ -150,11 +149,11 @@ def _reason_of_addresses(link: Link, snapshots: Mapping[str, Snapshot]) -> str:
     networks = [(address, _network(address)) for address in own if address not in failed]
     shared = [(address, network) for address, network in networks if network is not None]
     if not shared:
-        return f"{_with_prefix(own[0])} is in no subnet with other addresses"
+        return f"{address_text(own[0])} is in no subnet with other addresses"
     for address, network in shared:
         other = _overlapping(link, network, snapshots)
         if other:
-            return f"{_with_prefix(address)} is in another subnet than {other}"
+            return f"{address_text(address)} is in another subnet than {other}"
     if not all(map(_has_known_addresses, snapshots.values())):
         return ""
     found = dict.fromkeys(str(network) for _, network in shared)
@@ -169,20 +168,12 @@ def _has_known_addresses(snapshot: Snapshot) -> bool:
     return doubts is None or not doubts.about_addresses
 
 
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-
 def _network(address: Address) -> Network | None:
     """None: it is invalid, or has no room for another address."""
-    try:
-        network = ipaddress.ip_interface(_with_prefix(address)).network
-    except ValueError:
+    network = parse_network(address_text(address))
+    if network is None or network.prefixlen in (0, network.max_prefixlen):
         return None
-    return None if network.prefixlen in (0, network.max_prefixlen) else network
-
-
-def _with_prefix(address: Address) -> str:
-    return f"{address.address}/{address.prefix_length}"
+    return network
 
 
 def _overlapping(own: Link, network: Network, snapshots: Mapping[str, Snapshot]) -> str:
@@ -193,17 +184,11 @@ def _overlapping(own: Link, network: Network, snapshots: Mapping[str, Snapshot])
         for link in _end_links(snapshot):
             for address in global_addresses(link):
                 other = _network(address)
-                if other is not None and other != network and _overlap(network, other):
-                    return f"{_with_prefix(address)} of {host} {link.name}"
+                if other is None or other == network or other.version != network.version:
+                    continue
+                if network.overlaps(other):
+                    return f"{address_text(address)} of {host} {link.name}"
     return ""
-
-
-def _overlap(one: Network, other: Network) -> bool:
-    if isinstance(one, ipaddress.IPv4Network) and isinstance(other, ipaddress.IPv4Network):
-        return one.overlaps(other)
-    if isinstance(one, ipaddress.IPv6Network) and isinstance(other, ipaddress.IPv6Network):
-        return one.overlaps(other)
-    return False
 
 
 def _missing_versions(
