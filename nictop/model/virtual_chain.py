@@ -103,12 +103,23 @@ def is_own_veth(link: Link, snapshot: Snapshot) -> bool:
     be the end of a container to which packets are routed, or was taken from that bridge."""
     if link.kind != "veth" or _is_port(link, snapshot):
         return False
-    if has_global_address(link):
+    return has_global_address(link) or _has_no_other_nics(snapshot)
+
+
+def _has_no_other_nics(snapshot: Snapshot) -> bool:
+    """Neither one with a device, nor a veth on a bridge: looked up once, not for each veth."""
+    known: bool | None = snapshot.kept.get(_has_no_other_nics)
+    if known is None:
+        links = snapshot.links.values()
+        known = not any(_is_other_nic(link, snapshot) for link in links)
+        snapshot.kept[_has_no_other_nics] = known
+    return known
+
+
+def _is_other_nic(link: Link, snapshot: Snapshot) -> bool:
+    if link.pci_address is not None or link.bus is not None:
         return True
-    others = snapshot.links.values()
-    if any(other.kind == "veth" and _is_port(other, snapshot) for other in others):
-        return False
-    return not any(other.pci_address is not None or other.bus is not None for other in others)
+    return link.kind == "veth" and _is_port(link, snapshot)
 
 
 def _own_veth_steps(link: Link, snapshot: Snapshot) -> Mapping[Step, StepFacts]:

@@ -453,9 +453,10 @@ def once_per_host(function: Callable[[HostFacts], T]) -> Callable[[HostFacts], T
 
     @wraps(function)
     def derived(host: HostFacts) -> T:
-        if function not in host.derived:
-            host.derived[function] = function(host)
-        found: T = host.derived[function]
+        known = host.derived
+        if function not in known:
+            known[function] = function(host)
+        found: T = known[function]
         return found
 
     return derived

@@ -71,7 +71,7 @@ FAMILIES: Mapping[str, str] = {
 of lists and pages."""
 
 RULE_SECONDS = 0.05
-"""CPU time for each host of a rule: five times what all rules together need for a host with 200
+"""CPU time for each host of a rule: seven times what all rules together need for a host with 200
 links."""
 MAX_RULE_SECONDS = 0.1
 """CPU time for all hosts of a rule together: the screen does not respond meanwhile."""
@@ -83,8 +83,6 @@ RULE_ATTEMPTS = 2
 Outcomes = Iterator[Finding | Skipped]
 HostRule = Callable[[HostFacts], Outcomes]
 PairRule = Callable[[Sequence[HostFacts]], Outcomes]
-LimitedRule = Callable[[Sequence[HostFacts]], Iterator[Finding | Skipped | None]]
-"""Yields None between two attempts, where other work can be done."""
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,8 @@ class Rule:
     step: Step
     """The layer of a NIC that it is about."""
     function: HostRule | PairRule
-    evaluate: LimitedRule
-    """Every finding about all hosts."""
+    outcomes: PairRule
+    """The function, of one host or of those that it compares."""
     compares_hosts: bool
     """It compares several hosts."""
     yields_to: tuple[str, ...] = ()
@@ -132,6 +130,17 @@ class Rule:
         """The first paragraph of its explanation, in one line."""
         return " ".join(self.explanation.split("\n\n")[0].split())
 
+    def evaluate(self, hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
+        """Every finding about all hosts; None after each attempt that took too long, where other
+        work can be done."""
+        groups = (hosts,) if self.compares_hosts else one_by_one(hosts)
+        for group in groups:
+            yield from _evaluated(self, group)
+
+
+def one_by_one(hosts: Sequence[HostFacts]) -> tuple[Sequence[HostFacts], ...]:
+    return tuple((host,) for host in hosts)
+
 
 class RuleOptions(TypedDict, total=False):
     """Optional properties; see `Rule`."""
@@ -147,23 +156,13 @@ def host_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[H
     """Mark a function as a rule that checks one host at a time."""
 
     def mark(function: HostRule) -> HostRule:
-        def evaluate(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
-            rule = RULES[function.__name__]
-            for host in hosts:
-                if _concerns(rule, host):
-                    yield from _evaluated(rule, (host,), lambda known: function(known[0]))
+        def outcomes(hosts: Sequence[HostFacts]) -> Outcomes:
+            return function(hosts[0])
 
-        _register(function, severity, evaluate, pairs=False, options=options)
+        _register(function, severity, outcomes, pairs=False, options=options)
         return function
 
     return mark
-
-
-def _concerns(rule: Rule, host: HostFacts) -> bool:
-    """The rule is about hosts of this kind, or may be."""
-    if rule.esxi and "platform" in host.inventory.unreadable:
-        return True
-    return is_esxi(host.inventory.platform) == rule.esxi
 
 
 def pair_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[PairRule], PairRule]:
@@ -171,10 +170,7 @@ def pair_rule(severity: Severity, **options: Unpack[RuleOptions]) -> Callable[[P
     `needs` could be read."""
 
     def mark(function: PairRule) -> PairRule:
-        def evaluate(hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
-            yield from _evaluated(RULES[function.__name__], hosts, function)
-
-        _register(function, severity, evaluate, pairs=True, options=options)
+        _register(function, severity, function, pairs=True, options=options)
         return function
 
     return mark
@@ -231,7 +227,7 @@ RULES = Registry()
 def _register(
     function: HostRule | PairRule,
     severity: Severity,
-    evaluate: LimitedRule,
+    outcomes: PairRule,
     *,
     pairs: bool,
     options: RuleOptions,
@@ -247,7 +243,7 @@ def _register(
         severity=severity,
         step=step_of(name, module),
         function=function,
-        evaluate=evaluate,
+        outcomes=outcomes,
         compares_hosts=pairs,
         sources=("links", *options.get("needs", ()), *options.get("uses", ())),
         **options,
@@ -264,56 +260,76 @@ class KeptOutcomes(NamedTuple):
     outcomes: tuple[Finding | Skipped, ...] | None = None
     """None: they rest on readings, or it was not tried without these."""
     is_tried: bool = False
-    """Not at the first diagnosis: most commands make only one."""
+    """Not at the first evaluation: most commands make only one diagnosis."""
 
-    def is_about(self, others: tuple[dict[Any, Any], ...]) -> bool:
+    def is_about(self, others: Sequence[dict[Any, Any]]) -> bool:
         return len(others) == len(self.others) and all(map(is_, others, self.others))
 
 
-def _known_outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> Iterable[Finding | Skipped] | None:
-    """What was kept of a rule; None: it is to be evaluated."""
-    if not hosts:
-        return None
-    kept = _kept(rule, *(host.snapshot.kept for host in hosts))
-    return None if kept is None else kept.outcomes
-
-
-def _kept(rule: Rule, first: dict[Any, Any], *others: dict[Any, Any]) -> KeptOutcomes | None:
-    """What is known of hosts in these states (`Snapshot.kept`); None: nothing."""
-    kept: KeptOutcomes | None = first.get(rule.function)
-    if kept is None or not kept.is_about(others):
-        return None
-    return kept
-
-
-def _evaluated(
-    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
-) -> Iterator[Finding | Skipped | None]:
-    """Findings of a rule about hosts, and where it is skipped: when it fails, and when it takes too
-    long."""
-    if not hosts:
+def _evaluated(rule: Rule, hosts: Sequence[HostFacts]) -> Iterator[Finding | Skipped | None]:
+    """What a rule says of hosts that it looks at together, and where it is skipped: when it fails,
+    and when it takes too long. None after each attempt that took too long."""
+    if not hosts or not _concerns(rule, hosts[0]):
         return
-    try:
-        yield from (yield from _kept_outcomes(rule, hosts, function))
-    except TooLong:
-        reason = f"check stopped: more than {RULE_SECONDS * 1e3:.0f} ms of CPU time"
-        for host in hosts:
-            yield Skipped(rule.name, host.name, "", reason)
+    for _ in range(RULE_ATTEMPTS):
+        try:
+            outcomes = _kept_or_new_outcomes(rule, hosts)
+        except TooLong:
+            yield None
+        else:
+            yield from outcomes
+            return
+    reason = f"check stopped: more than {RULE_SECONDS * 1e3:.0f} ms of CPU time"
+    for host in hosts:
+        yield Skipped(rule.name, host.name, "", reason)
 
 
-def _kept_outcomes(
-    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
-) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
+def _concerns(rule: Rule, host: HostFacts) -> bool:
+    """The rule compares hosts, or is about hosts of this kind, or may be."""
+    if rule.compares_hosts:
+        return True
+    if rule.esxi and "platform" in host.inventory.unreadable:
+        return True
+    return is_esxi(host.inventory.platform) == rule.esxi
+
+
+def _kept_or_new_outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> tuple[Finding | Skipped, ...]:
     """What a rule says of hosts; what rests on no reading is kept from the second time on. A rule
     that has found something is not said to wait for rates. Raises TooLong."""
-    outcomes = yield from _known_or_new_outcomes(rule, hosts, function)
-    if any(isinstance(outcome, Finding) for outcome in outcomes):
-        return outcomes
+    known = _known_outcomes(rule, hosts)
+    if known is not None:
+        return known
+    outcomes = _limited_outcomes(rule, hosts)
     few = [host for host in hosts if _number_of_rates(host) < MIN_SAMPLES]
-    if not few or not (yield from _rests_on_rates(rule, hosts, function)):
+    if not few or any(isinstance(outcome, Finding) for outcome in outcomes):
+        return outcomes
+    if not _rests_on_rates(rule, hosts):
         return outcomes
     waiting = [Skipped(rule.name, host.name, "", TOO_FEW_READINGS, "not_watched") for host in few]
     return (*outcomes, *waiting)
+
+
+def _known_outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> tuple[Finding | Skipped, ...] | None:
+    """What is kept of a rule, or can be from now on; None: it rests on readings, or is evaluated
+    for the first time with this state of the hosts. Raises TooLong."""
+    first, *others = [host.snapshot.kept for host in hosts]
+    kept: KeptOutcomes | None = first.get(rule.function)
+    if kept is None or not kept.is_about(others):
+        kept = first[rule.function] = KeptOutcomes(tuple(others))
+    elif not kept.is_tried:
+        outcomes = _outcomes_without_readings(rule, hosts)
+        kept = first[rule.function] = KeptOutcomes(tuple(others), outcomes, is_tried=True)
+    return kept.outcomes
+
+
+def _outcomes_without_readings(
+    rule: Rule, hosts: Sequence[HostFacts]
+) -> tuple[Finding | Skipped, ...] | None:
+    """None: what the rule says rests on readings. Raises TooLong."""
+    try:
+        return _limited_outcomes(rule, tuple(map(without_readings, hosts)))
+    except ReadingNeeded:
+        return None
 
 
 def _number_of_rates(host: HostFacts) -> int:
@@ -321,61 +337,22 @@ def _number_of_rates(host: HostFacts) -> int:
     return len(vars(host).get("window", ()))
 
 
-def _rests_on_rates(
-    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
-) -> Generator[None, None, bool]:
+def _rests_on_rates(rule: Rule, hosts: Sequence[HostFacts]) -> bool:
     """The rule asks for rates of these hosts. Raises TooLong."""
-    kept = _kept(rule, *(host.snapshot.kept for host in hosts))
-    if kept is not None and kept.outcomes is not None:
-        return False
     try:
-        yield from _limited_outcomes(rule, tuple(map(without_rates, hosts)), function)
+        _limited_outcomes(rule, tuple(map(without_rates, hosts)))
     except ReadingNeeded:
         return True
     return False
 
 
-def _known_or_new_outcomes(
-    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
-) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
-    first, *others = (host.snapshot.kept for host in hosts)
-    kept = _kept(rule, first, *others)
-    if kept is None:
-        kept = first[rule.function] = KeptOutcomes(tuple(others))
-    elif not kept.is_tried:
-        outcomes = yield from _outcomes_without_readings(rule, hosts, function)
-        kept = first[rule.function] = KeptOutcomes(tuple(others), outcomes, is_tried=True)
-    if kept.outcomes is not None:
-        return kept.outcomes
-    return (yield from _limited_outcomes(rule, hosts, function))
-
-
-def _outcomes_without_readings(
-    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
-) -> Generator[None, None, tuple[Finding | Skipped, ...] | None]:
-    """None: what the rule says rests on readings. Raises TooLong."""
-    try:
-        known = tuple(without_readings(host) for host in hosts)
-        return (yield from _limited_outcomes(rule, known, function))
-    except ReadingNeeded:
-        return None
-
-
-def _limited_outcomes(
-    rule: Rule, hosts: Sequence[HostFacts], function: PairRule
-) -> Generator[None, None, tuple[Finding | Skipped, ...]]:
-    """What a rule says in the CPU time that it has; raises TooLong. Yields after each attempt that
-    took longer."""
+def _limited_outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> tuple[Finding | Skipped, ...]:
+    """What a rule says in the CPU time that it has. Raises TooLong."""
     allowed = min(RULE_SECONDS * len(hosts), MAX_RULE_SECONDS)
-    for _ in range(RULE_ATTEMPTS):
-        try:
-            return limited(allowed, lambda: tuple(_outcomes(rule, hosts, function)))
-        except TooLong:
-            yield
-    raise TooLong
+    return limited(allowed, lambda: tuple(_outcomes(rule, hosts)))
 
 
-def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Outcomes:
+def _outcomes(rule: Rule, hosts: Sequence[HostFacts]) -> Outcomes:
     known: list[HostFacts] = []
     hidden: set[tuple[str, str]] = set()
     for host in hosts:
@@ -391,7 +368,7 @@ def _outcomes(rule: Rule, hosts: Sequence[HostFacts], function: PairRule) -> Out
     if not known:
         return
     try:
-        for outcome in function(known):
+        for outcome in rule.outcomes(known):
             if isinstance(outcome, Skipped) or (outcome.host, outcome.subject) not in hidden:
                 yield _of_rule(rule, outcome, known)
     except Exception as error:
@@ -489,13 +466,10 @@ def diagnosis_steps(
     chosen = tuple(RULES.values() if rules is None else rules)
     findings: list[Finding] = []
     skipped: list[Skipped] = []
+    together, alone = (ordered,), one_by_one(known)
     for rule in chosen:
-        groups = (ordered,) if rule.compares_hosts else tuple((host,) for host in known)
-        for group in groups:
-            outcomes: Iterable[Finding | Skipped | None] | None = _known_outcomes(rule, group)
-            if outcomes is None:
-                outcomes = rule.evaluate(group)
-            for outcome in outcomes:
+        for group in together if rule.compares_hosts else alone:
+            for outcome in _evaluated(rule, group):
                 if isinstance(outcome, Finding):
                     findings.append(outcome)
                 elif isinstance(outcome, Skipped):

@@ -93,7 +93,7 @@ def missing_sources(
             places = tuple(_missing(source, host, drivers))
             if places:
                 known.missing[source] = places
-    if known.missing.keys().isdisjoint(sources):
+    if not known.missing:
         return ()
     return [(source, known.missing[source]) for source in sources if source in known.missing]
 
@@ -203,7 +203,8 @@ def _networkmanager(inventory: Inventory, field: str) -> Iterator[Unreadable]:
             yield why
     yield from manager.configuration.unreadable.values()
     for profile in manager.profiles:
-        yield from profile.unreadable.values()
+        if profile.unreadable:
+            yield from profile.unreadable.values()
 
 
 def _of_links(

@@ -13,7 +13,7 @@ from nictop.probe.kernel.patterns import pattern
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import Command, command
-from nictop.rules.host import HostFacts, once_per_host
+from nictop.rules.host import HostFacts, driver_counter_names, once_per_host
 
 BUSY_PACKETS_PER_SECOND = 10_000.0
 """Below this rate, it does not matter which CPU processes the packets of a NIC."""
@@ -48,6 +48,22 @@ def is_used(link: Link) -> bool:
 @once_per_host
 def used_links(host: HostFacts) -> tuple[Link, ...]:
     return tuple(link for link in host.links if is_used(link))
+
+
+@once_per_host
+def busy_links(host: HostFacts) -> tuple[Link, ...]:
+    """Links in use that carry so many packets that it matters which CPU processes them."""
+    found = []
+    for link in used_links(host):
+        if current_packet_rate(host, link) >= BUSY_PACKETS_PER_SECOND:
+            found.append(link)
+    return tuple(found)
+
+
+@once_per_host
+def links_with_driver_counters(host: HostFacts) -> tuple[Link, ...]:
+    """Links in use whose driver has counters of its own that could be read."""
+    return tuple(link for link in used_links(host) if driver_counter_names(link))
 
 
 def own_veths(host: HostFacts) -> Iterator[Link]:

@@ -159,7 +159,10 @@ class ProfileMatches:
 
     def candidates(self, link: Link) -> list[Profile]:
         """Profiles whose interface name and MAC address fit the link, in no order."""
-        found = [*self._by_interface.get(link.name, ()), *self._by_address.get(None, ())]
+        found = [*self._by_interface.get(link.name, ())]
+        if not self._by_address:
+            return found
+        found += self._by_address.get(None, ())
         address = _permanent(link, self.device(link))
         if address is not None:
             found += self._by_address.get(address, ())

@@ -51,7 +51,7 @@ def lost_addresses(host: HostFacts, link: Link) -> tuple[Address, ...]:
 def lost_static_routes(host: HostFacts, link: Link) -> tuple[TableRoute, ...]:
     """The same of routes. Those of a NetworkManager profile are left to it."""
     history = host.history_of(link)
-    if history is None or host.own_profile(link) is not None:
+    if history is None or not history.lost_routes or host.own_profile(link) is not None:
         return ()
     return history.lost_routes
 

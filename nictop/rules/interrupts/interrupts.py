@@ -29,6 +29,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     BUSY_PACKETS_PER_SECOND,
     busiest_cpu,
+    busy_links,
     current_packet_rate,
     link_finding,
     newest_link_rates,
@@ -67,7 +68,7 @@ class Concentration:
 def concentration(host: HostFacts, link: Link) -> Concentration | None:
     """The CPU that handles more than `ONE_CPU_SHARE` of the interrupts of a busy link with several
     queues, or None."""
-    if current_packet_rate(host, link) < BUSY_PACKETS_PER_SECOND or receive_queues(link) < 2:
+    if receive_queues(link) < 2:
         return None
     rates = host.interrupt_rates(link)
     total = sum(rates.values())
@@ -114,7 +115,7 @@ def one_processor_takes_all_interrupts(host: HostFacts) -> Outcomes:
     """
     if host.online_cpus < 2:
         return
-    for link in used_links(host):
+    for link in busy_links(host):
         found = concentration(host, link)
         if found is None:
             continue
@@ -231,9 +232,7 @@ def irqbalance_doubles_up_queues(host: HostFacts) -> Outcomes:
     process = host.inventory.services.irqbalance
     if not host.is_guest or process is None:
         return
-    for link in used_links(host):
-        if current_packet_rate(host, link) < BUSY_PACKETS_PER_SECOND:
-            continue
+    for link in busy_links(host):
         if not 1 < receive_queues(link) <= host.online_cpus:
             continue
         if is_assigned_by_kernel(host, link):  # irqbalance cannot have placed them

@@ -26,6 +26,7 @@ from nictop.rules.interrupts.steering import hot_cpu, saturation_evidence
 from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     MIN_WINDOW_PACKETS,
+    busy_links,
     current_packet_rate,
     host_finding,
     link_finding,
@@ -104,7 +105,7 @@ def processor_is_saturated_by_softirq(host: HostFacts) -> Outcomes:
 def explained_cpus(host: HostFacts) -> frozenset[int]:
     """CPUs that are busy because one link uses only them: reported by the rule about that link."""
     found: set[int | None] = set()
-    for link in used_links(host):
+    for link in busy_links(host):
         concentrated = concentration(host, link)
         if concentrated is not None:
             found.add(concentrated.cpu)

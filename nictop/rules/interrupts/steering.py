@@ -19,6 +19,7 @@ from nictop.rules.registry import Outcomes, host_rule
 from nictop.rules.subjects import (
     BUSY_PACKETS_PER_SECOND,
     busiest_cpu,
+    busy_links,
     current_packet_rate,
     link_finding,
     newest_link_rates,
@@ -118,7 +119,7 @@ def single_queue_without_rps(host: HostFacts) -> Outcomes:
     """
     if host.online_cpus < 2:
         return
-    for link in used_links(host):
+    for link in busy_links(host):
         rates = newest_link_rates(host, link)
         received = 0.0 if rates is None else rates.rx_packets or 0.0
         if received < BUSY_PACKETS_PER_SECOND or receive_queues(link) != 1:
@@ -196,7 +197,7 @@ def transmit_queues_have_no_processors(host: HostFacts) -> Outcomes:
     """
     if host.online_cpus < 4:
         return
-    for link in used_links(host):
+    for link in busy_links(host):
         rates = newest_link_rates(host, link)
         sent = 0.0 if rates is None else rates.tx_packets or 0.0
         if sent < LOCK_BOUND_PACKETS_PER_SECOND:

@@ -519,9 +519,10 @@ def ipv6_address_went_with_the_link(host: HostFacts) -> Outcomes:
     ip-sysctl.rst keep_addr_on_down, disable_ipv6.
     """
     for link in host.links:
-        lost, history = lost_addresses(host, link), host.history_of(link)
-        if not lost or history is None or not is_up(link):
+        history = host.history_of(link)
+        if history is None or not history.lost_ipv6_addresses or not is_up(link):
             continue
+        lost = history.lost_ipv6_addresses
         first = address_text(lost[0])
         more = "" if len(lost) == 1 else f" and {len(lost) - 1} more"
         now = ipv6_loss(link)

@@ -11,7 +11,12 @@ from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import MIN_WINDOW_PACKETS, link_finding, mac_or_placeholder, used_links
+from nictop.rules.subjects import (
+    MIN_WINDOW_PACKETS,
+    link_finding,
+    links_with_driver_counters,
+    mac_or_placeholder,
+)
 
 MIN_FAILURES_PER_SECOND = 1.0
 MIN_MISSED_SHARE = 0.01
@@ -37,7 +42,7 @@ def driver_finds_no_memory(host: HostFacts) -> Outcomes:
 
     Sources: the drivers' ethtool source files; kernel admin-guide/sysctl/vm.rst min_free_kbytes.
     """
-    for link in used_links(host):
+    for link in links_with_driver_counters(host):
         counter = host.driver_losses(link, "memory")
         if counter is None or (counter.rate or 0.0) < MIN_FAILURES_PER_SECOND:
             continue
@@ -74,7 +79,7 @@ def flow_table_drops_packets(host: HostFacts) -> Outcomes:
 
     Source: kernel Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst.
     """
-    for link in used_links(host):
+    for link in links_with_driver_counters(host):
         counter = host.driver_losses(link, "steering")
         if counter is None or not counter.rate:
             continue

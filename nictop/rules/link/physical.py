@@ -128,6 +128,8 @@ def speed_is_below_what_both_ends_can(host: HostFacts) -> Outcomes:
     Source: kernel ethtool-netlink.rst, LINKMODES_GET.
     """
     for link, settings, speed in _links_with_speed(host):
+        if not settings.partner:  # as that of most virtual NICs
+            continue
         common = _fastest(set(settings.supported) & set(settings.partner))
         if common <= speed:
             continue

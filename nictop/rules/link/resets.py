@@ -24,7 +24,12 @@ from nictop.rules.kernel_messages import (
 )
 from nictop.rules.link.transmit_hang import starved_evidence, starved_fixes
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import CLOUD_DRIVERS, link_finding, used_links
+from nictop.rules.subjects import (
+    CLOUD_DRIVERS,
+    link_finding,
+    links_with_driver_counters,
+    used_links,
+)
 
 MIN_RESETS_PER_HOUR = 3
 """Logged in the last hour, or counted in the time watched: single resets are normal when a cloud
@@ -96,7 +101,7 @@ def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
     Sources: the drivers' ethtool source files; amzn/amzn-drivers#134, #147, #163, #220, #285 and
     #336.
     """
-    for link in used_links(host):
+    for link in _links_that_tell(host):
         resets = _resets(host, link)
         severity = _severity(host, link, resets) if resets is not None else None
         if resets is None or severity is None:
@@ -115,6 +120,13 @@ def nic_is_reset_repeatedly(host: HostFacts) -> Outcomes:
             why=_why(link, starved),
             fixes=_fixes(host, link, starved),
         )
+
+
+def _links_that_tell(host: HostFacts) -> tuple[Link, ...]:
+    """Links in use whose driver counts or logs what may be a reset."""
+    if host.snapshot.kernel_log.has(("reset", "completions_missed")):
+        return used_links(host)
+    return links_with_driver_counters(host)
 
 
 def _missed_evidence(missed: Messages | None) -> tuple[Evidence, ...]:

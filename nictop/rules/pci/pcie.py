@@ -360,10 +360,10 @@ def queues_share_interrupts(host: HostFacts) -> Outcomes:
     """
     for address, links in host.links_of_function.items():
         link, vectors = links[0], len(host.interrupts_of_function.get(address, ()))
-        if len(links) != 1 or not is_up(link):
+        if not vectors or len(links) != 1 or not is_up(link):
             continue
         queues = _queues(link)
-        if queues <= 1 or not 0 < vectors < queues:
+        if queues <= 1 or vectors >= queues:
             continue
         plural = "s" if vectors > 1 else ""
         yield link_finding(

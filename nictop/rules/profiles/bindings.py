@@ -116,7 +116,7 @@ def _conflicting_profiles(host: HostFacts, link: Link) -> list[Profile]:
     """Profiles for a link that have the same priority as the first one and differ from it, and that
     one."""
     candidates = host.profiles.candidates(link)
-    if sum(candidate.autoconnect for candidate in candidates) < 2:
+    if len(candidates) < 2 or sum(candidate.autoconnect for candidate in candidates) < 2:
         return []
     profiles = [match.profile for match in host.profiles.user_profiles(link) if _connects(match)]
     first, found = profiles[:1], profiles[:1]

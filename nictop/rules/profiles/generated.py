@@ -287,6 +287,8 @@ def profile_still_called_wired_connection(host: HostFacts) -> Outcomes:
 
     Source: NetworkManager src/core/devices/nm-device-ethernet.c new_default_connection.
     """
+    if not any(map(GENERATED_NAME.fullmatch, host.profiles.ids)):
+        return
     for link, _ in managed_nics(host):
         profile = _profile_of(host, link)
         if profile is None or profile.generated or GENERATED_NAME.fullmatch(profile.id) is None:

@@ -107,8 +107,9 @@ class _Overlap:
 def _has_recorded_routes(host: HostFacts) -> bool:
     """Of whole subnets; those of narrower ones were added to the probe later."""
     for link in host.links:
-        if not all(route.narrower for route in link.subnet_routes):
-            return True
+        for route in link.subnet_routes:
+            if not route.narrower:
+                return True
     return False
 
 

@@ -199,12 +199,13 @@ def _busy_cpu(host: HostFacts, link: Link) -> Evidence | None:
 
 def _off_by_request(link: Link) -> list[str]:
     """Names for ``ethtool -K`` of which every changeable feature is off and not wanted."""
+    features = link.ethtool.features or ()
+    if not [one for one in features if not (one.active or one.wanted or one.fixed)]:
+        return []  # as for nearly every NIC
     is_off = {}
-    for feature in link.ethtool.features or ():
+    for feature in features:
         if not feature.fixed:
             is_off[feature.name] = not feature.active and not feature.wanted
-    if not any(is_off.values()):
-        return []  # as for nearly every NIC
     found = []
     for short in OFFLOAD_OPTIONS:
         states = [is_off[name] for name in OFFLOAD_FEATURES[short] if name in is_off]
