@@ -77,41 +77,42 @@ def make_dataclass(
             decorated, frozen=frozen, eq=eq, kw_only=kw_only, slots=slots
         )
     attributes = vars(cls)
+    own = attributes.get("__annotations__", {})
     names: list[str] = []
     by_name: set[str] = set()
     defaults: dict[str, Default] = {}
     for base in reversed(cls.__bases__):
-        names += [name for name in getattr(base, "_names", ()) if name not in names]
-        by_name.update(getattr(base, "_by_name", ()))
-        defaults.update(getattr(base, "_defaults", {}))
-    own = attributes.get("__annotations__", ())
+        if base is not object:
+            names += [name for name in getattr(base, "_names", ()) if name not in names]
+            by_name.update(getattr(base, "_by_name", ()))
+            defaults.update(getattr(base, "_defaults", {}))
+    names += [name for name in own if name not in names] if names else own
+    if kw_only:
+        by_name.update(own)
     for name in own:
-        if name not in names:
-            names.append(name)
-        if kw_only:
-            by_name.add(name)
         if name in attributes:
             defaults[name] = _default(name, attributes[name])
-    if slots:
-        cls = _with_slots(cls, own)
-    else:
-        _set_class_attributes(cls, own, defaults)
+    values = _getter(names)
     made = {
         "_names": tuple(names),
         "_by_name": by_name,
         "_defaults": defaults,
-        "_values": _getter(names),
+        "_values": values,
         FIELDS_ATTRIBUTE: FIELDS,
-        "__init__": _initialiser(cls, names, defaults, by_name, frozen=frozen),
     }
     if "__repr__" not in attributes:
         made["__repr__"] = _repr
-    if eq:
-        made.update(_comparison(cls, names, defaults, frozen=frozen))
     if frozen:
         made["__setattr__"] = made["__delattr__"] = _refuse
     if slots:
         made["__reduce__"] = _reduce
+        cls = _with_slots(cls, own, made)
+        made = {}
+    else:
+        _set_class_attributes(cls, own, defaults)
+    if eq:
+        made.update(_comparison(cls, names, defaults, values, frozen=frozen))
+    made["__init__"] = _initialiser(cls, names, defaults, by_name, frozen=frozen)
     for name, value in made.items():
         setattr(cls, name, value)
     return cls
@@ -151,17 +152,18 @@ def _default(name: str, given: Any) -> Default:
     return Default(given, None)
 
 
-def _with_slots(cls: type, names: Any) -> type:
+def _with_slots(cls: type, names: Any, made: dict[str, Any]) -> type:
+    """Another class, with the attributes `made`, too: then that is cheaper than later."""
     attributes = {name: value for name, value in vars(cls).items() if name not in names}
     attributes.pop("__dict__", None)
     attributes.pop("__weakref__", None)
-    attributes.update(__slots__=tuple(names), __qualname__=cls.__qualname__)
+    attributes.update(made, __slots__=tuple(names), __qualname__=cls.__qualname__)
     return type(cls)(cls.__name__, cls.__bases__, attributes)
 
 
 def _set_class_attributes(cls: type, names: Any, defaults: dict[str, Default]) -> None:
     """A default is an attribute of the class, if it is the same for each record."""
-    for name in names:
+    for name in defaults.keys() & names:
         given = vars(cls).get(name)
         if not isinstance(given, Default):
             continue
@@ -190,8 +192,10 @@ def _initialiser(
 ) -> Callable[..., None]:
     """The `__init__` that needs no compiling; it replaces itself. `by_name`: fields that cannot be
     given by position."""
-    positional = [name for name in names if name not in by_name]
-    ordered = (*positional, *(name for name in names if name in by_name))
+    positional, ordered = names, tuple(names)
+    if by_name:
+        positional = [name for name in names if name not in by_name]
+        ordered = (*positional, *(name for name in names if name in by_name))
     known = frozenset(names)
     is_continued = hasattr(cls, CONTINUATION)
     calls = 0
@@ -262,11 +266,17 @@ def _compiled_initialiser(
 
 
 def _comparison(
-    cls: type, names: list[str], defaults: dict[str, Default], *, frozen: bool
+    cls: type,
+    names: list[str],
+    defaults: dict[str, Default],
+    values: Callable[[Any], tuple[Any, ...]],
+    *,
+    frozen: bool,
 ) -> dict[str, Any]:
-    """``==``, and the hash of what cannot change."""
-    compared = [name for name in names if name not in defaults or defaults[name].compare]
-    values = _getter(compared)
+    """``==``, and the hash of what cannot change. `values`: those of all fields."""
+    ignored = [name for name in defaults if not defaults[name].compare]
+    if ignored:
+        values = _getter([name for name in names if name not in ignored])
 
     def __eq__(self: Any, other: Any) -> bool:
         if other.__class__ is not cls:

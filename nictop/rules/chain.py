@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from operator import is_
-from typing import NamedTuple, get_args
+from typing import get_args
 
 from nictop.model.chain import STEPS, ChainState, Step, StepFacts, nic_steps, steps_of_nics
 from nictop.model.devices.tree import Row
@@ -21,6 +21,7 @@ from nictop.model.parts import rates_of_links
 from nictop.model.per_inventory import PerInventory
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot, is_unread_link
 from nictop.model.virtual_chain import chain_kind, step_instead, virtual_steps
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Inventory, Link, PciFunction
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import RULES

@@ -9,12 +9,12 @@ alone repeat in each namespace.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.links import is_into_namespace
 from nictop.model.parts import boot_id
 from nictop.model.snapshot import is_same_namespace, is_unread_link
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command

@@ -7,8 +7,8 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import NamedTuple
 
+from nictop.probe.light_tuples import NamedTuple
 from nictop.rules import Diagnosis, Finding, Skipped
 from nictop.rules.by_device import SubjectLoss, not_lost
 from nictop.rules.outdated import without_mark

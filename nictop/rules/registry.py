@@ -12,13 +12,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from functools import cached_property
 from importlib import import_module
 from operator import is_
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from nictop.model.chain import Step
 from nictop.model.doubts import doubts_of
 from nictop.model.snapshot import has_platform
 from nictop.model.text.words import is_esxi
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import NOT_OFFERED_BY_ESXI
 from nictop.probe.records.unreadable import NOT_READ_YET
 from nictop.rules.cpu_limit import TooLong, limited

@@ -9,10 +9,11 @@ file) is known to be absent; what was refused, timed out, failed or was malforme
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from nictop.model.facts import absence_reason
 from nictop.model.text.words import UNKNOWN_REASONS
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import NOT_OFFERED_BY_ESXI, Inventory, Unreadable
 from nictop.probe.records.unreadable import NOT_READ_YET, NOT_RECORDED
 from nictop.rules.host import HostFacts, link_driver, once_per_host

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from time import monotonic
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import App, ComposeResult
 from textual.events import Event, InputEvent, Key, MouseMove, Paste
@@ -29,6 +29,7 @@ from nictop.hosts.theme_setting import keep_theme
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.ascii_only import AsciiOnly
 from nictop.tui.controllers.nictop import Nictop
 from nictop.tui.controllers.signal import Signal

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from textual.binding import Binding, BindingType
 from textual.keys import format_key
 
 from nictop.errors import NictopError
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.textual_private import configured_keys, name_of_character
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from functools import partial
 from inspect import isawaitable
 from itertools import chain
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import on
 from textual.binding import BindingType
@@ -31,6 +31,7 @@ from nictop.model.facts import fit, width
 from nictop.model.guests.owners import guest_text
 from nictop.model.guests.table import hosted_guests
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.keys import INTERRUPT, TABS, key_labels, shown_key
 from nictop.tui.palette_commands import SCREENS, GeneralCommand, general_commands
 from nictop.tui.screens.frame import FramedScreen

@@ -6,8 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Request
 from nictop.tui.filter_help import (
     CPU_FILTER,

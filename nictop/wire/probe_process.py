@@ -33,9 +33,10 @@ def probe_command(python: str, *arguments: str) -> list[str]:
     The directories go behind the standard library's, so that nothing in them can take its place.
     """
     # nothing is garbage before the first reading; `Probe.run` enables collections again
-    start = "import gc, sys; gc.disable(); "
+    start = "import gc, os, sys; gc.disable(); "
     start += f"sys.path += {library_directories()!r}; "
-    start += f"from nictop.probe.__main__ import main; sys.exit(main({list(arguments)!r}))"
+    # at its end nothing is to be flushed, and the kernel frees all objects at once
+    start += f"from nictop.probe.__main__ import main; os._exit(main({list(arguments)!r}))"
     return [python, "-I", "-S", "-c", start]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -32,7 +31,7 @@ from nictop.probe.records import (
     Trouble,
     Unreadable,
 )
-from nictop.wire.record_types import field_types
+from nictop.wire.record_types import field_types, has_needed_fields, is_record
 
 Record = (
     Hello
@@ -189,9 +188,9 @@ def limit_record(record: Record) -> None:
 
 
 _COUNTERS = tuple(
-    (field.name, limits.MAX_ENTRIES[f"Counters.{field.name}"])
-    for field in fields(Counters)
-    if f"Counters.{field.name}" in limits.MAX_ENTRIES
+    (name, limits.MAX_ENTRIES[f"Counters.{name}"])
+    for name in field_types(Counters)
+    if f"Counters.{name}" in limits.MAX_ENTRIES
 )
 
 
@@ -253,14 +252,13 @@ def _record_check(record: Any) -> Check:
     judged = []
     kept = {"unreadable"}
     """Fields that cannot be emptied."""
-    for field in fields(record):
-        hint = hints[field.name]
-        check = _check(hint, f"{record.__name__}.{field.name}")
+    for name, hint in hints.items():
+        check = _check(hint, f"{record.__name__}.{name}")
         if check is not None:
             is_text = hint in (str, str | None)
-            judged.append((field.name, check, is_text, type(None) in get_args(hint)))
-        if _has_needed_fields(hint):
-            kept.add(field.name)
+            judged.append((name, check, is_text, type(None) in get_args(hint)))
+        if is_record(hint) and has_needed_fields(hint):
+            kept.add(name)
     has_reasons = get_origin(hints.get("unreadable")) is dict
     if not judged:
         return _nothing_to_check
@@ -299,12 +297,6 @@ def _nothing_to_check(value: Any) -> str:
     return ""
 
 
-def _has_needed_fields(hint: Any) -> bool:
-    """Whether it is a record of which there is no empty one."""
-    own = fields(hint) if is_dataclass(hint) else ()
-    return any(field.default is MISSING and field.default_factory is MISSING for field in own)
-
-
 def _emptied(value: Any, *, is_optional: bool) -> Any:
     """The value that replaces one above its limit: a text is truncated, everything else is
     emptied."""
@@ -313,14 +305,19 @@ def _emptied(value: Any, *, is_optional: bool) -> Any:
     return None if is_optional else type(value)()
 
 
+_WITHOUT_LIMIT = frozenset((int, float, bool, type(None)))
+
+
 def _check(hint: Any, path: str) -> Check | None:
     """The check of a value of this type at ``Record.field``; None: every value is valid."""
-    origin, arguments = get_origin(hint), get_args(hint)
     if hint is str:
         return _text_check(path)
-    if is_dataclass(hint) and isinstance(hint, type):
+    if hint in _WITHOUT_LIMIT:
+        return None
+    if is_record(hint):
         check = _record_check(hint)
         return None if check is _nothing_to_check else check
+    origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return _optional_check(_first_check(arguments, path))
     if origin is dict:
@@ -330,7 +327,7 @@ def _check(hint: Any, path: str) -> Check | None:
     if origin is tuple:
         items = [part for part in arguments if part is not ...]
         return _collection_check(iter, [None, _first_check(items, path)], path)
-    assert origin is Literal or hint in (int, float, bool, type(None)), hint
+    assert origin is Literal, hint
     return None
 
 

@@ -54,6 +54,42 @@ def call_main(*arguments: str, **environment: str) -> subprocess.CompletedProces
     return subprocess.CompletedProcess(arguments, code, *output)
 
 
+# ---------------------------------------------------------------------------- the end of the process
+
+END = """
+import atexit, sys
+sys.argv = ["nictop", *{arguments!r}]
+from nictop.__main__ import main
+print("before", flush=True)
+class Last:
+    def __del__(self):
+        print("freed", flush=True)
+kept = Last()
+code = main()
+atexit.register(print, "a function of atexit")
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [((), ("a function of atexit",)), (("-X", "dev"), ("a function of atexit", "freed"))],
+)
+@pytest.mark.parametrize(("arguments", "code"), [(["--version"], 0), (["shwo"], 2)])
+def test_objects_are_not_freed_one_by_one_at_the_end(
+    arguments: list[str], code: int, options: tuple[str, ...], expected: tuple[str, ...]
+) -> None:
+    """It takes some ten milliseconds. What atexit(3) is for is done, and all is written; with -X
+    dev Python ends as usual, and tells what was left open."""
+    command = [sys.executable, *options, "-c", END.format(arguments=arguments)]
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=TIMEOUT, check=False, cwd=ROOT
+    )
+    assert ended.returncode == code
+    assert tuple(ended.stdout.splitlines()[-len(expected) :]) == expected
+    assert ("freed" in ended.stdout) == bool(options)
+
+
 # -------------------------------------------------------------------------------- misspelt commands
 
 

@@ -29,7 +29,15 @@ from nictop.probe.records import (
     Unreadable,
 )
 from nictop.wire import codec
-from nictop.wire.codec import LineError, ProtocolMismatch, check_protocol, decode, encode_request
+from nictop.wire.codec import (
+    EXPONENTS,
+    LineError,
+    ProtocolMismatch,
+    check_protocol,
+    decode,
+    encode_request,
+    fits_64_bits,
+)
 from tests.model.hosts import inventory
 
 COUNTERS = Counters(
@@ -125,6 +133,19 @@ def test_times_of_more_than_64_bits_are_rejected(time: bytes) -> None:
     long."""
     with pytest.raises(LineError, match="64 bits"):
         decode(b'{"counters": {"time": %s, "links": {}, "cpus": {}}}' % time)
+
+
+@pytest.mark.parametrize("number", [b"1e30", b"1E+30", b"-2.5e30", b"1e30 ", b"0.1E0031\n"])
+@pytest.mark.parametrize("line", [b'{"a": %s}', b'{"a": [%s]}', b'{"a": [1,%s,1]}', b"%s"])
+def test_exponents_of_numbers_are_found(line: bytes, number: bytes) -> None:
+    assert not fits_64_bits([float(number)], line % number)
+
+
+@pytest.mark.parametrize("text", [b"0035969ec53f6e7f", b"02:5e:11:2e:33:44", b"fe80::5e1/64"])
+def test_letters_of_a_text_are_no_exponent(text: bytes) -> None:
+    """Nearly every inventory has an address or a hash with such letters: a walk through all of its
+    values took as long as decoding it."""
+    assert not any(exponent.search(b'{"text": "%s"}' % text) for exponent in EXPONENTS)
 
 
 def test_small_times_are_accepted() -> None:

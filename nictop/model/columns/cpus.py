@@ -7,7 +7,6 @@ of the CPU, per second; IRQ/s are the interrupts of one NIC.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from nictop.model.columns.column import Cell, Column
 from nictop.model.rates.cpus import REPORTED_WITHOUT_SPLIT, CpuShares
@@ -15,6 +14,7 @@ from nictop.model.rates.links import Rates
 from nictop.model.rates.load import SoftirqRates, SoftnetRates
 from nictop.model.text import units
 from nictop.model.text.words import Tone, dim_if
+from nictop.probe.light_tuples import NamedTuple
 
 SOFTIRQ_BOTTLENECK_SHARE = 0.85
 """Share of softirq time above which a CPU is the bottleneck: packets wait in the ring."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from nictop.model.columns.column import Column, RowT, SortKey, Value, fit_columns
 from nictop.model.devices.bonds import port_text
@@ -40,6 +39,7 @@ from nictop.model.text.words import (
     warn_if,
 )
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import LINK_COUNTERS, VF_COUNTERS, Link
 
 

@@ -7,9 +7,9 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.links import link_at, ports_of
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import BridgeVlan, Link
 
 MAX_INNER_BRIDGES = 4

@@ -8,10 +8,11 @@ this packet or by what is known of it, leaves open what its chain does: then not
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain
 
 FrameFamily = Literal["ipv4", "ipv6", "arp"]

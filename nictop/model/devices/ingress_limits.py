@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.links import reported_speed
 from nictop.model.devices.traffic_control import impairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import (
     FilterCondition,
     FilterRule,

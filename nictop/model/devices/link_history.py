@@ -13,7 +13,6 @@ takes its carrier, and both may be over before the next inventory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
@@ -21,6 +20,7 @@ from nictop.model.devices.links import ethtool_driver
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.kernel.route_protocols import route_owner
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Address, Inventory, Link, TableRoute
 
 HISTORY_SECONDS = 3600.0

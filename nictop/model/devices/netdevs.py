@@ -7,12 +7,13 @@ namespace that is visible twice, does not give its netdevs twice: they belong to
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.parts import boot_id
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 
 

@@ -12,13 +12,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import combinations
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.devices.links import reported_speed
 from nictop.model.devices.netdevs import Disagreement, End, Netdev, disagreements
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Address, Link, Platform
 
 KINDS_WITH_SPEED = ("bond", "team", "vlan", "macvlan", "ipvlan")

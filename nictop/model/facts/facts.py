@@ -6,7 +6,7 @@ function, a virtual function, a netdev or a group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nictop.model.devices.rights import restriction_text
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
@@ -55,6 +55,7 @@ from nictop.model.text.words import (
 )
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import (
     NOT_OFFERED_BY_ESXI,
     VF_COUNTERS,

@@ -7,7 +7,6 @@ Reads nothing; returns unsanitized text.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from nictop.model.facts.sections import Fact, Section, section
 from nictop.model.kernel_log import Logged, since
@@ -15,6 +14,7 @@ from nictop.model.snapshot import Snapshot, is_other_namespace
 from nictop.model.text.words import dim_if
 from nictop.model.time_axis import short_event_time_text
 from nictop.probe.inventory.machine.message_device import device_in
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Inventory, Link, PciFunction
 
 MAX_TEXTS = 8

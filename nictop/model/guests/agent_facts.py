@@ -6,9 +6,9 @@ Reads nothing. The texts about it are in `nictop.model.guests.agents`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import HostedGuest
 
 

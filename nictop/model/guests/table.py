@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid, vlans_text
 from nictop.model.devices.switch_ports import leads_to_datapath, representor_of, switch_vlans
@@ -23,6 +22,7 @@ from nictop.model.rates.links import LinkRates, VfRates
 from nictop.model.snapshot import Snapshot, is_other_namespace
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import (
     GuestNic,
     HostedGuest,

@@ -9,7 +9,7 @@ the others and is named with them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from nictop.model.managers.configuration import LinkConfiguration, file_and_line
 from nictop.model.managers.networkmanager_states import (
@@ -25,6 +25,7 @@ from nictop.model.per_inventory import profiles_of_inventory
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text import units
 from nictop.model.text.words import IFF_LOOPBACK, dim_if, warn_if
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import (
     ConfigurationEntry,
     Inventory,

@@ -9,9 +9,9 @@ and has no rate this time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import VCPU_WAITS, Counters, MachineInterrupt
 
 COUNTER_RANGE = 1 << 32

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import NamedTuple
+
+from nictop.probe.light_tuples import NamedTuple
 
 MAX_PATTERN_CHARS = 512
 """Length of a pattern and of a text; a longer one never matches. Link names have 15 characters,

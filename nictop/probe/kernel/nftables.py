@@ -10,10 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from typing import NamedTuple
 
 from nictop.probe.kernel import netlink
 from nictop.probe.kernel.sysfs import read_text
+from nictop.probe.light_tuples import NamedTuple
 
 NETLINK_NETFILTER = 12
 NFNL_SUBSYS_NFTABLES = 10

@@ -12,7 +12,7 @@ import os
 import socket
 from collections.abc import Callable, Iterable, Sequence
 from ipaddress import IPv4Interface, IPv6Interface
-from typing import NamedTuple, Union
+from typing import Union
 
 from nictop.probe.inventory.links.bridge_vlans import read_vlans
 from nictop.probe.inventory.links.messages import Attributes, number
@@ -39,6 +39,7 @@ from nictop.probe.kernel.rtnetlink import (
     RTM_GETROUTE,
 )
 from nictop.probe.kernel.sysfs import parse_integer, read_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.plan.current_state import Roots, State, read_addresses, read_ifindex, read_link
 from nictop.probe.plan.grammar.actions import ADDRESS_FLAGS, CPU_LIST
 from nictop.probe.plan.grammar.operation import Operation, flattened

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
-from typing import NamedTuple
 
 from nictop.probe.kernel.netlink import (
     NETLINK_GET_STRICT_CHK,
@@ -27,6 +26,7 @@ from nictop.probe.kernel.netlink import (
 )
 from nictop.probe.kernel.route_lookup import RTA_DST, RTMSG
 from nictop.probe.kernel.rtnetlink import RTM_GETROUTE, RTM_GETRULE
+from nictop.probe.light_tuples import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.snapshot import Snapshot
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.report.diff.matching import NicPair
 from nictop.report.diff.own_values import OwnValues, host_values

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from ipaddress import ip_interface
-from typing import NamedTuple
 
 from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.snapshot import ARPHRD_VOID, Snapshot
 from nictop.model.text.words import driver_name, is_virtual
 from nictop.model.virtual_chain import chain_kind, is_own_veth
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 
 WEIGHTS = {"name": 4, "subnet": 4, "slot": 3, "driver": 2}

@@ -6,10 +6,10 @@ Reads nothing; takes the lines of `nictop.model.place`. Colours are in the style
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.place import PlaceLine
 from nictop.model.text.terminal import fit, width
+from nictop.probe.light_tuples import NamedTuple
 from nictop.report.html.charts import CHART_WIDTH, figure, label
 from nictop.report.html.elements import Html, element
 

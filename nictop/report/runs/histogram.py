@@ -10,11 +10,11 @@ Pure; for the report and the screens. The ranges are log-spaced, and continue in
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_tuples import NamedTuple
 from nictop.traffic.generators.latency import LatencyBin, LatencyHistogram
 
 LATENCY_CELLS = 7

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
-from typing import NamedTuple
 
 from nictop.model.text.terminal import clean, fit, width, wrap
+from nictop.probe.light_tuples import NamedTuple
 from nictop.report.runs.sentences import ResultSentence
 from nictop.report.text_table import GAP
 from nictop.traffic.results.result import NOT_DETERMINED, ExaminedLimit, LimitVerdict

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from nictop.model.text import units
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.probe.kernel.exits import signal_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import PathTest, StorageActivity
 from nictop.rules.wording import headline
 from nictop.traffic.analysis.loaded import PHASE_MARGIN_SECONDS, added_latency

@@ -8,11 +8,12 @@ bridge-utils-interfaces(5) bridge-vids.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.devices.bridges import default_pvid, find_vlan, pvid, range_text
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import BridgeVlan, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.finding import Fix, WhereToType, on_peer

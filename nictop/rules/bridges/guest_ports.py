@@ -7,12 +7,12 @@ watched guest with its tap by MAC address (`nictop.model.devices.pairs`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of, find_vlan, outer_port
 from nictop.model.devices.links import has_global_address
 from nictop.model.devices.pairs import pairs
 from nictop.model.guests.owners import STANDING_CONDITIONS, guest_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ForwardingEntry, GuestNic, HostedGuest, Link
 from nictop.rules.bridges.attachments import Attachment, is_working, nics_behind_ports
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox

@@ -6,9 +6,9 @@ Reads nothing; NetworkManager profiles and configuration files.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.managers.configuration import file_and_line
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ConfigurationEntry, Link
 from nictop.rules.finding import Evidence
 from nictop.rules.fixes.current_settings import OFFLOAD_FEATURES, current_settings

@@ -7,9 +7,9 @@ thread of normal priority that competes with programs; Documentation/core-api/ir
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from nictop.model.text import units
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Severity
 from nictop.rules.host import HostFacts

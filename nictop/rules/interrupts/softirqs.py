@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import attrgetter
-from typing import NamedTuple
 
 from nictop.model.queues.counts import receive_queues
 from nictop.model.queues.cpu_lists import format_cpu_list
 from nictop.model.rates.links import Rates
 from nictop.model.text import units
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command

@@ -8,7 +8,6 @@ it was asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.pairs import pairs
 from nictop.model.devices.vf_address import pci_address_of_vf
@@ -19,6 +18,7 @@ from nictop.model.guests.table import NAMESPACE_SOURCE
 from nictop.model.text.ip_addresses import parse_ip_address
 from nictop.model.text.units import wall_time_text
 from nictop.model.text.words import address_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import DhcpLease, GuestNic, HostedGuest, Link
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType
 from nictop.rules.fixes.commands import Command, command

@@ -7,9 +7,10 @@ set_link, ESXi's "Connected").
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.devices.virtual_functions import is_virtual_function
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.far_ends import BRING_UP_OTHER_END, other_end_fix
 from nictop.rules.finding import Fix, WhereToType

@@ -6,10 +6,10 @@ Reads nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.facts.hardware import ZERO_MAC_ADDRESS
 from nictop.model.guests.owners import guest_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import GuestNic, HostedGuest
 from nictop.rules.bridges.commands import edit_domain, is_libvirt
 from nictop.rules.finding import Evidence, Finding, Fix, Severity

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
 from nictop.model.devices.links import has_global_address
@@ -23,6 +22,7 @@ from nictop.model.text import units
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import mtu_of
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.bridges.attachments import Attachment
 from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox, machine_fix

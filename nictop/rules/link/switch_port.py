@@ -5,7 +5,6 @@ and why LLDP is not received.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.bonds import LACP_MODE
 from nictop.model.devices.lldp import (
@@ -19,6 +18,7 @@ from nictop.model.devices.lldp import (
     switch_ports,
 )
 from nictop.model.devices.subnets import vlan_id
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import LINK_COUNTERS, Link, LldpNeighbour
 from nictop.rules.bridges.attachments import Attachment, attachments
 from nictop.rules.finding import Evidence, Finding, Fix

@@ -9,11 +9,11 @@ takes rings of 256 to 1024 descriptors (rx_queue_size).
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of
 from nictop.model.text import units
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import LINK_COUNTERS, Link, Thread
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command, echo

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from typing import NamedTuple
 
 from nictop.model.devices.virtual_functions import PASSTHROUGH_DRIVERS
 from nictop.model.facts.hardware import pcie_capacity
@@ -16,6 +15,7 @@ from nictop.model.queues.counts import used_channels
 from nictop.model.queues.cpu_lists import format_cpu_list, parse_cpu_list
 from nictop.model.text.units import link_speed, packets_per_second
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, PcieLink, PciFunction
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command

@@ -6,7 +6,6 @@ Reads nothing. NetworkManager: Device.GetAppliedConnection and Settings.Connecti
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
@@ -14,6 +13,7 @@ from nictop.model.managers.networkmanager_states import (
     ip_settings_text,
 )
 from nictop.model.text.words import address_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command

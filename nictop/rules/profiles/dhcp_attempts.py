@@ -3,8 +3,6 @@ it is said. Pure."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from nictop.model.managers.failed_attempts import failed_before
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
@@ -13,6 +11,7 @@ from nictop.model.managers.networkmanager_states import (
     has_no_address,
 )
 from nictop.model.time_axis import event_time_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Severity
 from nictop.rules.host import HostFacts

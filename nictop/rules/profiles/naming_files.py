@@ -8,11 +8,11 @@ Reads nothing. udev(7) NAME, systemd.link(5) MACAddress, netplan(5) match, syste
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import applies, file_and_line
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ConfigurationEntry, Link, Profile
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import Step, command

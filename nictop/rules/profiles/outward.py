@@ -11,7 +11,6 @@ addresses are no conflict.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import filters_vlans, outer_port, pvid
 from nictop.model.devices.links import global_addresses, link_at
@@ -19,6 +18,7 @@ from nictop.model.devices.subnets import LinkAddress, Separation, separation
 from nictop.model.snapshot import is_same_machine, is_same_namespace
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Address, Link
 from nictop.rules.far_ends import EndKey, are_two_ends, far_ends, place_of_other_end
 from nictop.rules.finding import Evidence

@@ -9,10 +9,10 @@ them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.snapshot import is_same_machine
 from nictop.probe.light_dataclasses import dataclass
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence
 from nictop.rules.host import HostFacts, once_per_diagnosis

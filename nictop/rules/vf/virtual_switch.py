@@ -8,9 +8,9 @@ learn, so that a guest of KVM needs evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.text import units
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType
 from nictop.rules.fixes.commands import ManualStep, command, with_undo

@@ -7,11 +7,11 @@ so on its command line, nothing is reported.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from nictop.model.guests.owners import guest_text
 from nictop.model.text.words import count_noun
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import GuestNic, HostedGuest, Link
 from nictop.rules.bridges.commands import machine_fix
 from nictop.rules.finding import Evidence, Finding, Fix, Severity

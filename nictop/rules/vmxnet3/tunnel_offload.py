@@ -11,11 +11,11 @@ kubespray#7268 and #8992, kubernetes#97283, flannel#1279, deckhouse#10087.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.tunnels import UDP_TUNNELS, devices_below, underlay
 from nictop.model.text import units
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import LINK_COUNTERS, Link
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.persistence import active_profile, ethtool_fixes

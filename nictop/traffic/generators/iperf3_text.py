@@ -12,10 +12,10 @@ corrected.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from nictop.model.rates.links import sum_known
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.traffic.generators.intervals import (
     ErrorMessage,
     GeneratorInfo,

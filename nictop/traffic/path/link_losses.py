@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, LinkChange
 from nictop.traffic.hosts.link_roles import common_times, takes_packets
 

@@ -8,13 +8,13 @@ they send to each other passes that bridge.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of
 from nictop.model.devices.filter_evaluation import FrameFamily
 from nictop.model.devices.forward_filters import BridgeFilter, forward_filters
 from nictop.model.devices.pairs import TapPair, pairs
 from nictop.model.snapshot import Snapshot
+from nictop.probe.light_tuples import NamedTuple
 from nictop.rules.host import HostFacts
 
 

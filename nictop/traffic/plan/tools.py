@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import TrafficTools
 from nictop.traffic.plan.plan import RunPlan
 from nictop.traffic.plan.problem import Problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
+from nictop.probe.light_tuples import NamedTuple
 from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.failures import RunFailed, RunStopped
 from nictop.traffic.hosts.host import RunHost

@@ -11,7 +11,7 @@ findings, keys.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -20,6 +20,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
+from nictop.probe.light_tuples import NamedTuple
 from nictop.replay.position import wall_clock_text
 from nictop.tui.keys import FRAME_KEYS, WHY_NOT_ACTIONS
 from nictop.tui.screens.base import NictopScreen

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.ethtool_settings import (
     parse_ethtool_line,
@@ -19,6 +18,7 @@ from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.inventory.routing.resolvers import is_address
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ConfigurationEntry
 
 STANZA_METHODS = {

@@ -4,11 +4,11 @@ systemd.link(5)."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.ethtool_settings import parse_link_value
 from nictop.probe.inventory.routing.resolvers import is_address
 from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ConfigurationEntry
 
 TRUE_VALUES = ("yes", "true", "on", "1", "y", "t")

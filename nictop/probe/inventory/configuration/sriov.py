@@ -7,10 +7,9 @@ profiles, tmpfiles and sysfs.conf that write to ``sriov_numvfs``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ConfigurationEntry
 
 PCI_ADDRESS_PATTERN = "[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}[.][0-7]"

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from nictop.probe.inventory.configuration.ethtool_settings import Calls, parse_ethtool_line
 from nictop.probe.inventory.configuration.lines import joined_lines
 from nictop.probe.inventory.configuration.sriov import parse_numvfs_line
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import ConfigurationEntry
 
 RULE_WORD = pattern(

@@ -6,9 +6,10 @@ comments; JSON is a subset). Unsupported syntax is skipped, never an error.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 
 MAX_DEPTH = 24
 BLOCK_SCALAR = pattern(r"(?:^|[:-] )\s*[|>][-+0-9]{0,2}\Z")

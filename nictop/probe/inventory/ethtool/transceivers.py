@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Module, Optics
 
 

@@ -12,7 +12,6 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from nictop.probe.inventory.filters.xtables import (
     conditions_of_match,
@@ -23,6 +22,7 @@ from nictop.probe.inventory.filters.xtables import (
 from nictop.probe.kernel.netlink import text
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import FilterCondition, FilterRule, PacketChain, Unreadable
 
 TABLES = (("filter", "forward", 2, "FORWARD"), ("nat", "nat", 4, "POSTROUTING"))

@@ -9,7 +9,6 @@ rules, those of other hooks are left out. Needs CAP_NET_ADMIN.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.probe.inventory.filters.nft_rules import (
     Elements,
@@ -23,6 +22,7 @@ from nictop.probe.inventory.filters.nft_rules import (
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import DumpInterrupted, NetlinkSocket, pack_text
 from nictop.probe.kernel.sysfs import unreadable_from_error
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import FilterRule, PacketChain, Unreadable
 
 MAX_RULES = 2000

@@ -10,7 +10,6 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.probe.inventory.filters.xtables import (
     MSS_TARGET,
@@ -21,6 +20,7 @@ from nictop.probe.inventory.filters.xtables import (
 from nictop.probe.kernel import nftables
 from nictop.probe.kernel.netlink import iter_attributes, text
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import FilterCondition, FilterRule
 
 NFTA_RULE_EXPRESSIONS = 4

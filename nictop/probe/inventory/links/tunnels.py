@@ -12,7 +12,6 @@ import errno
 import socket
 import sys
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from nictop.probe.kernel import if_link
 from nictop.probe.kernel.backports import colon_hex
@@ -25,6 +24,7 @@ from nictop.probe.kernel.netlink import (
 )
 from nictop.probe.kernel.rtnetlink import IFINFOMSG, RTM_GETLINK
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, Tunnel, VethPeer
 
 IFLA_TARGET_NETNSID = 46

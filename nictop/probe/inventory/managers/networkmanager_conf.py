@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from nictop.probe.inventory.configuration.files import Files
 from nictop.probe.kernel.patterns import pattern
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import NetworkManagerConfiguration
 
 SECTION_HEADING = pattern(r"\[(.+)\]\s*\Z")

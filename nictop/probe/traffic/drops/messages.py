@@ -7,10 +7,11 @@ A missing or malformed attribute gives fewer values, never an exception.
 from __future__ import annotations
 
 import socket
-from typing import NamedTuple, Optional
+from typing import Optional
 
 from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import iter_attributes, text, unsigned
+from nictop.probe.light_tuples import NamedTuple
 
 NET_DM_ATTR_SYMBOL, NET_DM_ATTR_IN_PORT, NET_DM_ATTR_PROTO, NET_DM_ATTR_PAYLOAD = 3, 4, 6, 7
 NET_DM_ATTR_ORIG_LEN, NET_DM_ATTR_ORIGIN = 10, 14

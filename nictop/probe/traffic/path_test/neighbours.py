@@ -12,9 +12,9 @@ import select
 import socket
 import struct
 import time
-from typing import NamedTuple
 
 from nictop.probe.kernel.backports import colon_hex
+from nictop.probe.light_tuples import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

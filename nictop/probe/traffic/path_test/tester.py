@@ -16,10 +16,10 @@ import select
 import socket
 import struct
 import time
-from typing import NamedTuple
 
 from nictop.probe.kernel import errno_reasons
 from nictop.probe.kernel.sysfs import read_text, unreadable_from_error
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import IcmpError, PathReplies, PathSize, PathTest, TrafficPath, Unreadable
 from nictop.probe.traffic.path import read_path
 from nictop.probe.traffic.path_test.echo import Echo, IcmpEcho, NotConnected, UdpEcho

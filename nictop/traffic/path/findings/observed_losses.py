@@ -9,12 +9,12 @@ others are evidence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
 
 from nictop.model.devices.pairs import TapPair, pairs
 from nictop.model.snapshot import Snapshot
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, LossCount
 from nictop.rules.finding import SEVERITIES, Evidence, Finding
 from nictop.rules.host import HostFacts

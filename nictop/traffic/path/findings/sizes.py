@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import IcmpError, Link, PathSize, PathTest
 from nictop.rules.far_ends import place_of_other_end
 from nictop.rules.finding import Evidence, Finding, Fix, WhereToType, as_alternative

@@ -5,9 +5,9 @@ Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from nictop.model.text.words import IFF_NOARP, count_noun
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import command, with_undo

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -25,6 +25,7 @@ from textual.widgets import Input
 
 from nictop.model.facts import wrap
 from nictop.model.text.words import LINK_DOWN, LINK_UP, NO_CARRIER
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.filter_help import FILTER_TITLE
 from nictop.tui.keys import (
     HELP_KEYS,

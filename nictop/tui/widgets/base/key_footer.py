@@ -9,7 +9,7 @@ again only when its keys have changed.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -22,6 +22,7 @@ from textual.widget import Widget
 
 from nictop.model.text.glyphs import UNICODE
 from nictop.model.text.terminal import width
+from nictop.probe.light_tuples import NamedTuple
 
 if TYPE_CHECKING:
     from textual.screen import Screen

@@ -9,7 +9,7 @@ are refreshed. Text is drawn as it is, never as markup.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -21,6 +21,7 @@ from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 
 from nictop.model.text.terminal import fit, width, wrap
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.textual_private import attach_node, refresh_regions, update_scroll_bars
 from nictop.tui.widgets.base.line_compositor import runs, use_line_cache
 from nictop.tui.widgets.base.with_glyphs import WithGlyphs

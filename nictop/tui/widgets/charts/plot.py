@@ -11,10 +11,10 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.units import SI_PREFIXES
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.widgets.base.line_widget import Span, SpanLine
 from nictop.tui.widgets.charts.sparkline import area, highest, nice_ceiling
 

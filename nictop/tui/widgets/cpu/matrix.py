@@ -12,7 +12,6 @@ CPUs that do not fit are combined into ranges.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.facts import fit
 from nictop.model.queues.heatmap import HeatColumn, Heatmap, fold_heatmap
@@ -20,6 +19,7 @@ from nictop.model.rates.links import sum_known
 from nictop.model.snapshot import Snapshot
 from nictop.model.text import units
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_tuples import NamedTuple
 from nictop.tui.widgets.base.line_widget import Span, SpanLine, section_line
 
 NUMBER_CELLS = 10

@@ -7,7 +7,7 @@ slot ✓ 8 GT/s ×8 │ driver ✓ ixgbevf │ name ✓ │ link ✓ 10G │ por
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 from textual import events
 from textual.binding import BindingType
@@ -15,6 +15,7 @@ from textual.message import Message
 
 from nictop.model.chain import Step
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_tuples import NamedTuple
 from nictop.report.chain import ChainPart, chain_lines, separator_of
 from nictop.rules.chain import ChainStep, first_of_interest
 from nictop.tui.keys import CHAIN_KEYS

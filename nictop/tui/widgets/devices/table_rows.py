@@ -5,7 +5,6 @@ for it; with each reading only numbers and graphs are.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from nictop.model.columns.column import Column
 from nictop.model.columns.devices import (
@@ -26,6 +25,7 @@ from nictop.model.snapshot import Snapshot
 from nictop.model.text.glyphs import Glyphs
 from nictop.model.text.terminal import fit_middle
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.by_device import DeviceFindings
 from nictop.rules.wording import SEVERITY_LABELS, UNKNOWN_MARK, severity_mark

@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from textual.message import Message
 
@@ -27,6 +26,7 @@ from nictop.model.text.names import distinct_names
 from nictop.model.text.words import count_noun, is_virtual, kernel_text, trouble_kind
 from nictop.model.time_axis import LocalClock, clock_text
 from nictop.probe.light_dataclasses import dataclass, replace
+from nictop.probe.light_tuples import NamedTuple
 from nictop.rules import Diagnosis, Finding
 from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.unchecked import open_findings

@@ -12,7 +12,7 @@ until it is focused:
 from __future__ import annotations
 
 import os
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, Protocol
 
 from textual import events
 from textual.binding import BindingType
@@ -21,6 +21,7 @@ from textual.message import Message
 from nictop.model.facts import clean
 from nictop.model.facts import width as cells
 from nictop.model.text.glyphs import UNICODE, Glyphs
+from nictop.probe.light_tuples import NamedTuple
 from nictop.replay.position import PlaybackPosition, wall_clock_text
 from nictop.tui.keys import TIMELINE_KEYS
 from nictop.tui.widgets.base.line_widget import LineWidget, Span, SpanLine, cut_spans, span_cells

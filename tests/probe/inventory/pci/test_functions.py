@@ -27,7 +27,9 @@ from nictop.probe.inventory.pci.names import (
     parse_pci_ids,
     parse_udev_names,
     read_names,
+    read_pci_ids,
     read_udev_names,
+    vendor_lines,
 )
 from nictop.probe.kernel.sysfs import MAX_SYSFS_BYTES
 from nictop.probe.records import PcieErrors, PcieLink, PciFunction, SriovCapability
@@ -303,6 +305,23 @@ def test_reading_pci_ids_stops_at_the_last_wanted_id() -> None:
         (0x1AF4, 0x1000): ("Red Hat, Inc.", "Virtio network device")
     }
     assert "1af4 1100" in next(lines)
+
+
+@pytest.mark.parametrize("begin", ["# a comment", "8086", "C 02"])
+@pytest.mark.parametrize("vendors", [(), (0x1AF4,), (0x8086,), (0x0002,), (0x1AF4, 0x8086, 0xFFFF)])
+def test_only_the_lines_of_wanted_vendors_are_parsed(
+    vendors: tuple[int, ...], begin: str, tmp_path: Path
+) -> None:
+    """The names are those of the whole file, also of one that begins with the vendor."""
+    text = PCI_IDS[PCI_IDS.index(begin) :]
+    (tmp_path / "pci.ids").write_text(text)
+    wanted = {(vendor, device) for vendor in vendors for device in (0x1000, 0x1041, 0x10CA)}
+    expected = parse_pci_ids(text.splitlines(keepends=True), wanted)
+    assert read_pci_ids(wanted, [str(tmp_path / "pci.ids")]) == expected
+    lines = vendor_lines(text.encode(), vendors)
+    assert {line[:4] for line in lines if line[0] not in "\t#\n"} <= {
+        f"{vendor:04x}" for vendor in vendors
+    }
 
 
 UDEV_RECORD = """\
