@@ -47,6 +47,8 @@ SLOW_INVENTORY_SECONDS = 1.0
 were read before the event and some after it, and the next inventory is seconds away."""
 CHANGE_POLL_SECONDS = 1.0
 """Between checks for new kernel messages, and of files that change without an event."""
+CLOCK_STEP_SECONDS = 0.5
+"""Jump of the time of day between two of those checks, after which it is read again."""
 
 
 class InventoryScheduler:
@@ -86,6 +88,7 @@ class InventoryScheduler:
         self._rechecking = False
         self._files, self._gateways = StateFiles(), GatewayWatch()
         self._next_poll = 0.0
+        self._boot_time = wall_boot_time()
         self._reason = ""
         self._digest: int | None = None
         """Of the latest inventory that was passed on."""
@@ -281,6 +284,11 @@ class InventoryScheduler:
         self._next_poll = now + CHANGE_POLL_SECONDS
         if self._events is not None and self._events.has_known_messages():
             self._request_after_event("kernel message", now)
+        boot_time = wall_boot_time()
+        if abs(boot_time - self._boot_time) >= CLOCK_STEP_SECONDS:
+            # Each inventory has the time of day; nothing else in it is older for that.
+            self._debouncer.request("event", now)
+        self._boot_time = boot_time
         if self._child.running:
             return
         if self._gateways.have_changed():
@@ -318,6 +326,12 @@ class InventoryScheduler:
             self._request_after_event("NetworkManager", now)
         if signals.descriptor < 0:
             self._poll.unregister(descriptor)
+
+
+def wall_boot_time() -> float:
+    """Time of day at which CLOCK_MONOTONIC was 0: another one after the time of day was set, or
+    after the machine was suspended."""
+    return time.time() - time.monotonic()
 
 
 def rescan_interval(missing: Iterable[str]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 
 import pytest
 
@@ -241,6 +242,26 @@ def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
     scheduler._request_after_file(source, 10.0)
     assert scheduler._debouncer.reason == ("event" if source else "")
     assert (scheduler._unread.first_untold is not None) == is_told
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(3600.0, "event"), (-3600.0, "event"), (0.1, "")])
+def test_the_time_of_day_is_read_again_when_it_was_set(
+    seconds: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = InventoryScheduler(
+        select.poll(),
+        send=lambda *_: None,
+        send_trouble=lambda *_: None,
+        handle_inventory=lambda *_: None,
+        prepare=lambda: None,
+    )
+    begin = time.time() - time.monotonic()
+    monkeypatch.setattr(
+        "nictop.probe.inventory.scheduler.time.time", lambda: begin + time.monotonic() + seconds
+    )
+    scheduler.advance(time.monotonic())
+    assert scheduler._debouncer.reason == reason
+    assert scheduler._unread.first_untold is None, "nothing else is older for that"
 
 
 def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
