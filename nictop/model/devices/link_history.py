@@ -73,6 +73,15 @@ class RemovedAddress(NamedTuple):
     """Of the first inventory without it, CLOCK_MONOTONIC."""
 
 
+class LeftBridge(NamedTuple):
+    """A bridge of which a link was a port, and is not now."""
+
+    ifindex: int
+    name: str
+    time: float
+    """Of the first inventory in which it is no port, CLOCK_MONOTONIC."""
+
+
 @dataclass(frozen=True)
 class LinkHistory:
     """The last hour of one device, or of one netdev without a device."""
@@ -111,6 +120,10 @@ class LinkHistory:
     """Those that are not on the link now; the last of them, oldest first."""
     mac_addresses: tuple[str, ...] = ()
     """All that it was seen with, the newest last: neighbours keep an old one for a while."""
+    bridge: tuple[int, str] | None = None
+    """(ifindex, name) of the bridge of which it was a port when an inventory last read it."""
+    left_bridge: LeftBridge | None = None
+    """The last one; None: it is a port of something now."""
 
     @property
     def watched(self) -> float:
@@ -155,12 +168,14 @@ def with_inventory(
     has_routes = "routing" not in inventory.pending
     if routing is not None and "routes" in routing.unreadable:
         has_routes = False
+    bridges = {one.ifindex: one.name for one in inventory.links if one.kind == "bridge"}
     for link in inventory.links:
         key = history_key(link)
         before = recent.get(key)
         history = _continued(before, link, inventory.time)
         if history is not before:
             history = _with_mac_address(history, link)
+            history = _with_bridge(history, link, bridges, inventory.time)
             if has_addresses:
                 history = _with_ipv6_addresses(history, link)
                 history = _with_addresses(history, link, inventory.time)
@@ -244,6 +259,8 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         lost_routes=before.lost_routes,
         addresses=before.addresses,
         removed_addresses=before.removed_addresses,
+        bridge=before.bridge,
+        left_bridge=before.left_bridge,
     )
 
 
@@ -262,6 +279,20 @@ def _with_mac_address(history: LinkHistory, link: Link) -> LinkHistory:
         return history
     others = tuple(address for address in known if address != link.address)
     return replace(history, mac_addresses=(*others, link.address)[-MAX_MAC_ADDRESSES:])
+
+
+def _with_bridge(
+    history: LinkHistory, link: Link, bridges: Mapping[int, str], time: float
+) -> LinkHistory:
+    """`bridges`: ifindex → name."""
+    if link.master is None:
+        left = history.left_bridge
+        if history.bridge is not None:
+            left = LeftBridge(*history.bridge, time)
+        return replace(history, bridge=None, left_bridge=left)
+    name = bridges.get(link.master)
+    bridge = None if name is None else (link.master, name)
+    return replace(history, bridge=bridge, left_bridge=None)
 
 
 def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
