@@ -24,12 +24,13 @@ from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Address, Inventory, Link, TableRoute
 
 HISTORY_SECONDS = 3600.0
-DOWN, SMALL_MTU, DISABLED = "down", "mtu", "disabled"
+DOWN, SMALL_MTU, DISABLED, FOR_A_MOMENT = "down", "mtu", "disabled", "moment"
 IPV6_MIN_MTU = 1280
 IPV6_LOSSES = {
     DOWN: "the link was set down",
     SMALL_MTU: f"the MTU was below {IPV6_MIN_MTU}",
     DISABLED: "IPv6 was turned off on the link",
+    FOR_A_MOMENT: "the link was without IPv6 for a moment",
 }
 """What removes the IPv6 addresses of a link, and does not give them back, unless keep_addr_on_down
 is set: addrconf_ifdown(), called by addrconf_notify() and dev_disable_change() of
@@ -298,6 +299,8 @@ def _with_bridge(
 def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
     """With those that the link has now, and those that it has lost. One of the same subnet that was
     set by hand replaces one that is gone."""
+    if not history.ipv6_loss and _has_got_ipv6_anew(history.addresses, link.addresses):
+        history = replace(history, ipv6_loss=FOR_A_MOMENT)
     present = [one for one in link.addresses if is_set_ipv6_address(one)]
     known = list(history.lost_ipv6_addresses)
     if history.ipv6_loss:
@@ -310,6 +313,16 @@ def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
         ipv6_addresses=tuple(present),
         lost_ipv6_addresses=tuple(dict.fromkeys(lost))[:MAX_LOST_ADDRESSES],
         lost_by=(history.ipv6_loss or history.lost_by) if lost else "",
+    )
+
+
+def _has_got_ipv6_anew(before: Iterable[Address], now: Iterable[Address]) -> bool:
+    """The kernel has added a link-local address again that it had added before: in between the link
+    was down or without IPv6, too briefly for a reading."""
+    known = {one.address: one.created for one in before if one.created is not None}
+    return any(
+        one.created is not None and known.get(one.address, one.created) != one.created
+        for one in now
     )
 
 
