@@ -233,11 +233,11 @@ def test_a_port_of_the_switch_says_why_it_passes_nothing(
 def test_settings_of_a_port_that_separate_hosts_are_found(
     home: dict[str, str], rule: str, settings: Sequence[str], ended: Sequence[str]
 ) -> None:
-    again = "ip link set dev a nomaster; ip link set dev a master br0"
+    forget = "ip link set dev a type bridge_slave fdb_flush"
     set_up, set_back = (
         "; ".join(f"bridge link set {one}" for one in several) for several in (settings, ended)
     )
-    typed = f"ip netns exec switch sh -c '{again}; {set_up}'; {check('switch')}; "
+    typed = f"ip netns exec switch sh -c '{set_up}; {forget}'; {check('switch')}; "
     typed += f"ip netns exec switch sh -c '{set_back}'; {check('switch')}"
     before, after = documents(lab(home, "--join", "bridge", line=typed))
     assert rule in {one["rule"] for one in before["findings"]}
@@ -249,10 +249,12 @@ def test_a_port_that_was_taken_from_the_bridge_is_found_in_a_recording(
 ) -> None:
     program, file = " ".join(NICTOP), tmp_path / "recording.nictop"
     hosts = " ".join(f"local/netns:{name}" for name in ("a", "b", "switch"))
-    line = f"{program} record --time 6 {file} {hosts} >/dev/null & "
+    checked = f"{program} check --format json --fail-on critical {file}"
+    line = f"{program} record {file} {hosts} >/dev/null & recorder=$!; "
     line += f"until {program} show {file} >/dev/null 2>&1; do :; done; "
-    line += "ip netns exec switch ip link set dev a nomaster; wait; "
-    line += f"{program} check --format json --fail-on critical {file} || test $? = 1"
+    line += "ip netns exec switch ip link set dev a nomaster; "
+    line += f"until {checked} | grep -q taken_from_a_bridge; do :; done; "
+    line += f"kill $recorder; wait; {checked} || test $? = 1"
     (found,) = [
         one
         for one in json.loads(lab(home, "--join", "bridge", line=line))["findings"]
