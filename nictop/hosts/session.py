@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Literal
 from nictop.hosts.brief_reason import brief_reasons
 from nictop.hosts.specification import LOCAL, RECORDED, Host
 from nictop.hosts.start import StartSteps, StepName
+from nictop.model.clock_step import ClockStep, clock_step
 from nictop.model.history import History
 from nictop.model.reboot import MAX_REBOOTS, Reboot, reboot_between
 from nictop.model.snapshot import (
@@ -132,6 +133,8 @@ class HostSession:
         live."""
         self.reboots: list[Reboot] = []
         """Since it is watched, oldest first."""
+        self.clock_step: ClockStep | None = None
+        """The newest one of its time of day, since its last reboot."""
         self.overloaded = False
         """It sends more than is processed."""
         self.slowness = Slowness()
@@ -262,6 +265,9 @@ class HostSession:
             snapshot = advance(self.snapshot, item)
             if item.hello is not None:
                 self._note_hello(item.hello, now)
+            if item.inventory is not None:
+                step = clock_step(self.snapshot, snapshot, now)
+                self.clock_step = step or self.clock_step
             self.received_at, self.retry_at = now, None
             if item.counters is not None:
                 self.counted_at = now
@@ -315,6 +321,7 @@ class HostSession:
         found = reboot_between(self.snapshot.hello, hello, self.received_at, now)
         if found is not None:
             self.reboots = [*self.reboots, found][-MAX_REBOOTS:]
+            self.clock_step = None
 
     @property
     def reboot(self) -> Reboot | None:
@@ -532,15 +539,23 @@ class HostSession:
             return ""
         return self.reboot.text(now)
 
+    def clock_notice(self, now: float) -> str:
+        """For some time after it was noticed."""
+        if self.clock_step is None or not self.clock_step.is_new(now):
+            return ""
+        return self.clock_step.text(now)
+
     def notice(self, now: float, interval: float, *, named: bool = False) -> str:
         """The line above the values of a host: why it is not live, what happens next, and how old
-        the values are; for a live one that it has rebooted, the newest error of its probe, or that
-        it was changed since it was read (`named`: with the name of the host). "" if there is none
-        of these."""
+        the values are; for a live one that it has rebooted, that its time of day jumped, the newest
+        error of its probe, or that it was changed since it was read (`named`: with the name of the
+        host). "" if there is none of these."""
         status, age = self.status(now, interval), self.age_text(now, interval)
         if status == "live":
             newest = self.snapshot.message or reading_notice(self.snapshot)
-            text = " · ".join(filter(None, (self.reboot_notice(now), newest)))
+            text = " · ".join(
+                filter(None, (self.reboot_notice(now), self.clock_notice(now), newest))
+            )
             return f"{self.name}: {text}" if text and named else text
         if status == "overloaded":
             return OVERLOADED_MESSAGE

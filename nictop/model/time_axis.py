@@ -87,16 +87,19 @@ def wall_clock_lead(snapshot: Snapshot, here: LocalClock) -> AxisTime | None:
 
     Its inventory and its hello each contain both clocks, read together.
     """
-    clock, both_clocks = clock_of(snapshot, here), _both_clocks(snapshot)
-    if clock is None or both_clocks is None:
+    clock, read = clock_of(snapshot, here), both_clocks(snapshot)
+    if clock is None or read is None:
         return None
-    at_reading = axis_time(clock, both_clocks[0])
+    if here.boot_id and boot_id(snapshot) == here.boot_id:
+        # One kernel has one time of day, also when it was set since the host was read.
+        return AxisTime(0.0, 0.0)
+    at_reading = axis_time(clock, read[0])
     return AxisTime(
-        both_clocks[1] - (here.wall + at_reading.time - here.monotonic), at_reading.uncertainty
+        read[1] - (here.wall + at_reading.time - here.monotonic), at_reading.uncertainty
     )
 
 
-def _both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
+def both_clocks(snapshot: Snapshot) -> tuple[float, float] | None:
     """CLOCK_MONOTONIC and time of day of the host, read together, the latest known."""
     if snapshot.inventory is not None:
         return snapshot.inventory.time, snapshot.inventory.wall

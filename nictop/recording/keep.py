@@ -9,6 +9,7 @@ directory above it.
 
 from __future__ import annotations
 
+import calendar
 import fcntl
 import os
 import re
@@ -31,6 +32,8 @@ SEGMENTS_OF_TIME, SEGMENTS_OF_SIZE = 24, 16
 much less."""
 MIN_SEGMENT_SECONDS, MAX_SEGMENT_SECONDS = 60.0, 3600.0
 MIN_SEGMENT_BYTES = 256 * 1024
+STAMP_FORMAT = "%Y%m%dT%H%M%SZ"
+MAX_SEGMENT_NUMBER = 9999
 SEGMENT_NAME = re.compile(r"nictop-([0-9]{8}T[0-9]{6}Z)-([0-9]{4})\.nictop")
 
 
@@ -74,9 +77,17 @@ def segment_name(stamp: str, number: int) -> str:
 def _stamp(wall: float) -> str:
     """``20261129T031200Z``"""
     try:
-        return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall))
+        return time.strftime(STAMP_FORMAT, time.gmtime(wall))
     except (ValueError, OverflowError, OSError):  # a clock that is far beyond any date
         return "00000000T000000Z"
+
+
+def _following_stamp(stamp: str) -> str:
+    """That of one second later."""
+    try:
+        return _stamp(calendar.timegm(time.strptime(stamp, STAMP_FORMAT)) + 1)
+    except ValueError:
+        return _stamp(time.time())
 
 
 def segments_in(path: str | int) -> Iterator[Segment]:
@@ -110,6 +121,8 @@ class KeptDirectory:
         self.path, self.keep = path, keep
         self._newest = ""
         """Name of the newest segment."""
+        self._written: dict[str, float] = {}
+        """Name of a segment → CLOCK_BOOTTIME at which it was last written to."""
         self._descriptor = _open_directory(path)
 
     def close(self) -> None:
@@ -120,16 +133,19 @@ class KeptDirectory:
 
     def new_path(self) -> str:
         """Of the next segment. A name that was deleted is not used again within its second: the
-        order of names is that of times. Raises RecordingError."""
-        stamp = _stamp(time.time())
+        order of names is that of times, also after the time of day was set back. Raises
+        RecordingError."""
         used = [self._newest]
         try:
             used += [segment.name for segment in segments_in(self._descriptor)]
         except OSError as error:
             raise RecordingError(f"cannot read {sanitize(self.path)}: {error.strerror}") from None
-        found = [SEGMENT_NAME.fullmatch(name) for name in used]
-        numbers = [int(match[2]) for match in found if match is not None and match[1] == stamp]
-        self._newest = segment_name(stamp, max(numbers, default=-1) + 1)
+        matches = [match for name in used if (match := SEGMENT_NAME.fullmatch(name)) is not None]
+        stamp = max([_stamp(time.time()), *(match[1] for match in matches)])
+        number = max([int(match[2]) for match in matches if match[1] == stamp], default=-1) + 1
+        if number > MAX_SEGMENT_NUMBER:
+            stamp, number = _following_stamp(stamp), 0
+        self._newest = segment_name(stamp, number)
         return os.path.join(self.path, self._newest)
 
     def create(self, path: str) -> int:
@@ -154,8 +170,14 @@ class KeptDirectory:
     def _too_old(self, segments: list[Segment]) -> list[Segment]:
         if self.keep.seconds is None:
             return []
-        oldest = time.time() - self.keep.seconds
-        return [segment for segment in segments if segment.changed < oldest]
+        now = time.clock_gettime(time.CLOCK_BOOTTIME)
+        # The time of day may be set forwards: the files are not older for it.
+        wall = time.time()
+        self._written = {
+            one.name: self._written.get(one.name, now - (wall - one.changed)) for one in segments
+        }
+        oldest = now - self.keep.seconds
+        return [segment for segment in segments if self._written[segment.name] < oldest]
 
     def _too_many(self, segments: list[Segment]) -> list[Segment]:
         """The oldest ones, so that the newest and the one that is being written are not larger

@@ -18,6 +18,7 @@ RULE_MODULES: dict[str, Step] = {
     "bridges.forward_filters": "peers",
     "bridges.guest_vlans": "port",
     "bridges.guest_ports": "port",
+    "bridges.separated_ports": "port",
     "bridges.topology": "port",
     "bridges.uplinks": "port",
     "bridges.connected_pvids": "port",

@@ -117,3 +117,12 @@ def test_clock_text_without_measurement() -> None:
     assert clock_text(greeted(), HERE) == "clock offset not measured yet"
     local = replace(HELLO, boot_id="here", monotonic=4999.0, wall=HERE.wall - 1)
     assert clock_text(greeted(local), HERE) == "clock offset 0 s (same clock)"
+
+
+def test_this_machine_has_the_same_time_of_day_after_it_was_set() -> None:
+    """Its inventory is of before that, and the screen said that it was an hour behind."""
+    local = replace(HELLO, boot_id="here", monotonic=4999.0, wall=HERE.wall - 1)
+    for seconds in (3600.0, -3600.0):
+        later = replace(HERE, wall=HERE.wall + seconds)
+        for clock in (None, Clock(5000.0, 0.0, 0.0)):
+            assert clock_text(greeted(local, clock), later) == "clock offset 0 s (same clock)"

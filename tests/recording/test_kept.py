@@ -261,6 +261,41 @@ def test_what_is_older_than_the_time_is_deleted(path: Path) -> None:
     directory.close()
 
 
+def test_nothing_is_older_because_the_time_of_day_was_set_forwards(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.mkdir()
+    now = os.stat(path).st_mtime
+    before, current = named(1000), named(2000)
+    for name in (before, current):
+        (path / name).write_bytes(b"x")
+    directory = KeptDirectory(str(path), Keep(seconds=3600))
+    directory.delete_old(str(path / current))
+    monkeypatch.setattr("nictop.recording.keep.time.time", lambda: now + 86_400)
+    directory.delete_old(str(path / current))
+    directory.close()
+    assert names(path) == [before, current]
+
+
+def test_the_order_of_names_is_that_of_times_after_the_time_of_day_was_set_back(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that follows asks for the names after the last one; the oldest are deleted first."""
+    times = [1_790_000_000.0 + step for step in (0, -3600, -3599, 3600)]
+    directory = KeptDirectory(str(path), Keep(seconds=3600))
+    made = []
+    for wall in times:
+        monkeypatch.setattr("nictop.recording.keep.time.time", partial(float, wall))
+        made.append(directory.new_path())
+        os.close(directory.create(made[-1]))
+    assert made == sorted(made) and len(set(made)) == 4
+    last = path / segment_name("20360101T000000Z", 9999)
+    last.write_bytes(b"")
+    following = directory.new_path()
+    directory.close()
+    assert os.path.basename(following) == segment_name("20360101T000001Z", 0)
+
+
 def test_no_other_file_is_deleted(path: Path, tmp_path: Path) -> None:
     path.mkdir()
     outside = tmp_path / "outside"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from nictop.model.snapshot import Snapshot, advance
@@ -100,3 +101,15 @@ def test_numbers_that_json_does_not_have() -> None:
     )
     (line,) = taken(lines)
     assert line["inventory"]["time"] > 1e300
+
+
+def test_the_time_of_day_is_that_of_the_host_after_it_was_set() -> None:
+    greeting, known = hello().hello, inventory(link(2, "ens224"), time=BEGIN).inventory
+    assert greeting is not None and known is not None
+    greeting = replace(greeting, monotonic=BEGIN - 1, wall=1_790_000_000.0)
+    known = replace(known, wall=1_790_000_001.0 + 3600)
+    lines = HostLines("vm1")
+    counted = counters(BEGIN + 2, {2: (0, 0)})
+    lines.note_item(snapshot_of(Line(hello=greeting), Line(inventory=known), counted))
+    (line,) = taken(lines)
+    assert line["wall"] == 1_790_000_003.0 + 3600

@@ -1257,6 +1257,10 @@ VLANS = (
     "QEMU guests"
 )
 MACHINE = "asked of a host with virtual machines, whose processes belong to the whole machine"
+TWO_NAMESPACES = (
+    "asked of two namespaces of one machine, which hosts of these cases are not: "
+    "tests/cli/commands/test_lab.py"
+)
 TC_ACTIONS = "actions of tc, which the kernel of a test machine may lack"
 NOT_TYPED = {
     "no_link_is_left": "a link that was there is known only from a reading before",
@@ -1288,8 +1292,10 @@ NOT_TYPED = {
     "untrusted_vf_receives_no_multicast": SRIOV,
     "vf_settings_of_a_stopped_guest_remain": SRIOV,
     "guest_tap_is_down": MACHINE,
-    "bridge_port_to_a_watched_host_is_down": "asked of two namespaces of one machine, which hosts "
-    "of these cases are not: tests/cli/commands/test_lab.py",
+    "bridge_port_to_a_watched_host_is_down": TWO_NAMESPACES,
+    "port_was_taken_from_a_bridge": TWO_NAMESPACES,
+    "isolated_ports_separate_watched_hosts": TWO_NAMESPACES,
+    "bridge_port_holds_back_frames": TWO_NAMESPACES,
     "guest_tap_is_on_no_bridge": MACHINE,
     "guest_address_is_learned_on_another_port": DIAGNOSTIC,
     "netplan_was_changed_and_not_applied": "netplan is not there",

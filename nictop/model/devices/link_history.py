@@ -24,12 +24,13 @@ from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Address, Inventory, Link, TableRoute
 
 HISTORY_SECONDS = 3600.0
-DOWN, SMALL_MTU, DISABLED = "down", "mtu", "disabled"
+DOWN, SMALL_MTU, DISABLED, FOR_A_MOMENT = "down", "mtu", "disabled", "moment"
 IPV6_MIN_MTU = 1280
 IPV6_LOSSES = {
     DOWN: "the link was set down",
     SMALL_MTU: f"the MTU was below {IPV6_MIN_MTU}",
     DISABLED: "IPv6 was turned off on the link",
+    FOR_A_MOMENT: "the link was without IPv6 for a moment",
 }
 """What removes the IPv6 addresses of a link, and does not give them back, unless keep_addr_on_down
 is set: addrconf_ifdown(), called by addrconf_notify() and dev_disable_change() of
@@ -73,6 +74,15 @@ class RemovedAddress(NamedTuple):
     """Of the first inventory without it, CLOCK_MONOTONIC."""
 
 
+class LeftBridge(NamedTuple):
+    """A bridge of which a link was a port, and is not now."""
+
+    ifindex: int
+    name: str
+    time: float
+    """Of the first inventory in which it is no port, CLOCK_MONOTONIC."""
+
+
 @dataclass(frozen=True)
 class LinkHistory:
     """The last hour of one device, or of one netdev without a device."""
@@ -111,6 +121,10 @@ class LinkHistory:
     """Those that are not on the link now; the last of them, oldest first."""
     mac_addresses: tuple[str, ...] = ()
     """All that it was seen with, the newest last: neighbours keep an old one for a while."""
+    bridge: tuple[int, str] | None = None
+    """(ifindex, name) of the bridge of which it was a port when an inventory last read it."""
+    left_bridge: LeftBridge | None = None
+    """The last one; None: it is a port of something now."""
 
     @property
     def watched(self) -> float:
@@ -155,12 +169,14 @@ def with_inventory(
     has_routes = "routing" not in inventory.pending
     if routing is not None and "routes" in routing.unreadable:
         has_routes = False
+    bridges = {one.ifindex: one.name for one in inventory.links if one.kind == "bridge"}
     for link in inventory.links:
         key = history_key(link)
         before = recent.get(key)
         history = _continued(before, link, inventory.time)
         if history is not before:
             history = _with_mac_address(history, link)
+            history = _with_bridge(history, link, bridges, inventory.time)
             if has_addresses:
                 history = _with_ipv6_addresses(history, link)
                 history = _with_addresses(history, link, inventory.time)
@@ -244,6 +260,8 @@ def _continued(before: LinkHistory | None, link: Link, time: float) -> LinkHisto
         lost_routes=before.lost_routes,
         addresses=before.addresses,
         removed_addresses=before.removed_addresses,
+        bridge=before.bridge,
+        left_bridge=before.left_bridge,
     )
 
 
@@ -264,9 +282,25 @@ def _with_mac_address(history: LinkHistory, link: Link) -> LinkHistory:
     return replace(history, mac_addresses=(*others, link.address)[-MAX_MAC_ADDRESSES:])
 
 
+def _with_bridge(
+    history: LinkHistory, link: Link, bridges: Mapping[int, str], time: float
+) -> LinkHistory:
+    """`bridges`: ifindex → name."""
+    if link.master is None:
+        left = history.left_bridge
+        if history.bridge is not None:
+            left = LeftBridge(*history.bridge, time)
+        return replace(history, bridge=None, left_bridge=left)
+    name = bridges.get(link.master)
+    bridge = None if name is None else (link.master, name)
+    return replace(history, bridge=bridge, left_bridge=None)
+
+
 def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
     """With those that the link has now, and those that it has lost. One of the same subnet that was
     set by hand replaces one that is gone."""
+    if not history.ipv6_loss and _has_got_ipv6_anew(history.addresses, link.addresses):
+        history = replace(history, ipv6_loss=FOR_A_MOMENT)
     present = [one for one in link.addresses if is_set_ipv6_address(one)]
     known = list(history.lost_ipv6_addresses)
     if history.ipv6_loss:
@@ -279,6 +313,16 @@ def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
         ipv6_addresses=tuple(present),
         lost_ipv6_addresses=tuple(dict.fromkeys(lost))[:MAX_LOST_ADDRESSES],
         lost_by=(history.ipv6_loss or history.lost_by) if lost else "",
+    )
+
+
+def _has_got_ipv6_anew(before: Iterable[Address], now: Iterable[Address]) -> bool:
+    """The kernel has added a link-local address again that it had added before: in between the link
+    was down or without IPv6, too briefly for a reading."""
+    known = {one.address: one.created for one in before if one.created is not None}
+    return any(
+        one.created is not None and known.get(one.address, one.created) != one.created
+        for one in now
     )
 
 

@@ -21,6 +21,7 @@ PORT_SETTINGS = (("learning", "learning"), ("isolated", "isolated"), ("hairpin",
 PORT_SETTINGS_IF_CHANGED = (
     ("neigh_suppress", "neigh_suppress", False),
     ("flood", "flood", True),
+    ("bcast_flood", "bcast_flood", True),
     ("guard", "BPDU guard", False),
     ("locked", "locked", False),
 )

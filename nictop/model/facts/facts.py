@@ -418,7 +418,7 @@ def _vf_counters(row: Row, snapshot: Snapshot) -> list[Fact]:
     facts = [traffic_fact("RX", "rx", total, rates), traffic_fact("TX", "tx", total, rates)]
     dropped = [name for name in ("rx_dropped", "tx_dropped") if total.get(name)]
     if dropped:
-        text = ", ".join(f"{name} {units.count(total[name])}" for name in dropped)
+        text = ", ".join(f"{name} {units.count(total[name])}" for name in dropped) + " in total"
         facts.append(Fact("Errors", text, "warn"))
     return facts
 

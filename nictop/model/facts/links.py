@@ -136,7 +136,7 @@ def _qdisc_facts(link: Link, snapshot: Snapshot) -> list[Fact]:
         if qdisc.parent is not None:
             text += f" (class {qdisc.parent})"
         if qdisc.dropped:
-            text += f" · dropped {units.count(qdisc.dropped)}"
+            text += f" · dropped {units.count(qdisc.dropped)} in total"
         is_impaired = impairs(qdisc, None) and not is_virtual(link)
         facts.append(Fact("Traffic control", text, warn_if(is_impaired)))
     return facts
@@ -165,7 +165,8 @@ def _limit_fact(limit: TcLimit, link: Link) -> Fact:
     if not dropped:
         return Fact("tc filter", text)
     is_losing = not is_virtual(link)
-    return Fact("tc filter", f"{text} · dropped {units.count(dropped)}", warn_if(is_losing))
+    text += f" · dropped {units.count(dropped)} in total"
+    return Fact("tc filter", text, warn_if(is_losing))
 
 
 def _switched_off(link: Link) -> list[Fact]:

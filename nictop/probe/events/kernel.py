@@ -31,6 +31,8 @@ from nictop.probe.kernel.if_link import (
     operstate_name,
 )
 from nictop.probe.kernel.namespace_ids import NAMESPACE_ID, own_id
+from nictop.probe.kernel.route_lookup import RTA_DST, RTMSG
+from nictop.probe.kernel.route_protocols import routing_daemon
 from nictop.probe.kernel.rtnetlink import (
     IFA_ADDRESS,
     IFA_FLAGS,
@@ -54,10 +56,12 @@ from nictop.probe.kernel.rtnetlink import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
+    from typing import Literal
 
     from nictop.probe.records import EventSource
 
     Change = dict[str, object]
+    RouteChange = Literal["", "default route", "route", "daemon"]
 
 RTNLGRP_LINK, RTNLGRP_TC, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV4_RULE = 1, 4, 5, 7, 8
 RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE, RTNLGRP_IPV6_RULE = 9, 11, 19
@@ -81,6 +85,9 @@ NETLINK_LISTEN_ALL_NSID = 8
 """Option of a socket, and type of the control message with the id of the namespace of a message
 (linux/netlink.h)."""
 CONTROL_BYTES = socket.CMSG_SPACE(NAMESPACE_ID.size)
+ROUTE_TYPES = (1, 6, 7, 8, 9)
+"""RTN_UNICAST, and those that refuse packets (linux/rtnetlink.h): what an inventory has."""
+RTM_F_CLONED = 0x200
 INVENTORY_MESSAGES: dict[int, EventSource] = {
     RTM_NEWRULE: "routing rule",
     RTM_DELRULE: "routing rule",
@@ -102,6 +109,7 @@ EVENT_SOURCES: tuple[EventSource, ...] = (
     "link",
     "address",
     "default route",
+    "route",
     "routing rule",
     "queueing discipline",
     "sysctl of a link",
@@ -141,6 +149,8 @@ class Events:
     def __init__(self) -> None:
         self.sockets: dict[int, tuple[str, socket.socket]] = {}
         self.missing: dict[str, OSError] = {}
+        self.daemon_routes = False
+        """A routing daemon has changed routes other than the default route."""
         self._addresses: set[bytes] = set()
         self._others: set[int] = set()
         """Ids of other network namespaces."""
@@ -231,9 +241,14 @@ class Events:
         if kind in (RTM_NEWADDR, RTM_DELADDR):
             return "address" if self._is_new_address(body, added=kind == RTM_NEWADDR) else ""
         if kind in (RTM_NEWROUTE, RTM_DELROUTE):
-            is_default = body[1:2] == b"\0"  # rtm_dst_len
-            return "default route" if is_default else ""
+            return self._note_route(parse_route_change(body))
         return INVENTORY_MESSAGES.get(kind, "")
+
+    def _note_route(self, change: RouteChange) -> EventSource:
+        if change == "daemon":
+            self.daemon_routes = True
+            return ""
+        return change
 
     def _namespace_event(self, data: bytes, namespace: int | None) -> EventSource:
         """None: it is of this one, which has a socket of its own."""
@@ -340,6 +355,25 @@ def parse_link_change(body: bytes, *, gone: bool, time: float) -> Change | None:
         "mtu": netlink.unsigned(mtu),
         "carrier_changes": netlink.unsigned(changes) if changes else None,
     }
+
+
+def parse_route_change(body: bytes) -> RouteChange:
+    """What an RTM_NEWROUTE or RTM_DELROUTE is about: "default route", "route", "daemon" (a route of
+    a routing daemon, which may have hundreds of thousands and change them all the time); "":
+    nothing that is in an inventory."""
+    if len(body) < RTMSG.size:
+        return ""
+    family, length, _, _, _, protocol, _, kind, flags = RTMSG.unpack_from(body)
+    if length == 0:
+        return "default route"
+    if kind not in ROUTE_TYPES or flags & RTM_F_CLONED:
+        return ""
+    if routing_daemon(protocol):
+        return "daemon"
+    destination = dict(netlink.iter_attributes(body[RTMSG.size :])).get(RTA_DST, b"")
+    if family == socket.AF_INET6 and destination >= b"\xfe":
+        return ""  # link-local, multicast
+    return "route"
 
 
 def parse_address(body: bytes) -> bytes:

@@ -12,6 +12,7 @@ REACHES: dict[EventSource, int] = {
     "another namespace": ABOUT_OTHER_ENDS,
     "address": ABOUT_ADDRESSES,
     "default route": ABOUT_ADDRESSES,
+    "route": ABOUT_ADDRESSES,
     "routing rule": ABOUT_ADDRESSES,
     "gateway": ABOUT_ADDRESSES,
     "NetworkManager": ABOUT_ADDRESSES,

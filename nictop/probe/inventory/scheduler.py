@@ -47,6 +47,10 @@ SLOW_INVENTORY_SECONDS = 1.0
 were read before the event and some after it, and the next inventory is seconds away."""
 CHANGE_POLL_SECONDS = 1.0
 """Between checks for new kernel messages, and of files that change without an event."""
+DAEMON_ROUTES_SECONDS = 60.0
+"""Between inventories because a routing daemon has changed routes."""
+CLOCK_STEP_SECONDS = 0.5
+"""Jump of the time of day between two of those checks, after which it is read again."""
 
 
 class InventoryScheduler:
@@ -86,6 +90,12 @@ class InventoryScheduler:
         self._rechecking = False
         self._files, self._gateways = StateFiles(), GatewayWatch()
         self._next_poll = 0.0
+        self._boot_time = wall_boot_time()
+        self._routes = RouteLimit()
+        self._route_due: float | None = None
+        """When the next inventory for a route is taken, unless there is one before."""
+        self._daemon_due = 0.0
+        """The same for the routes of a routing daemon."""
         self._reason = ""
         self._digest: int | None = None
         """Of the latest inventory that was passed on."""
@@ -150,6 +160,10 @@ class InventoryScheduler:
             self._finish()
         if now >= self._next_poll:
             self._poll_changes(now)
+        if self._route_due is not None and now >= self._route_due:
+            self._route_due = None
+            self._routes.take(now)
+            self._debouncer.request("event", now)
         self._report_unread_events(now, self._event_delay)
         if (
             self._signals is not None
@@ -168,6 +182,8 @@ class InventoryScheduler:
             times.append(self._unread.first_untold + self._event_delay)
         if self._signals is not None and self._signals.retry_at is not None:
             times.append(self._signals.retry_at)
+        if self._route_due is not None:
+            times.append(self._route_due)
         if self._rechecking:
             times.append(self._next_poll)
         if self._child.descriptor >= 0:
@@ -190,6 +206,7 @@ class InventoryScheduler:
             self._events.missing if self._events is not None else ()
         )
         reason = self._reason = self._debouncer.started()
+        self._route_due = None
         self._unread.begin_reading()
         self._files.begin()
         if reason != "start":
@@ -250,7 +267,10 @@ class InventoryScheduler:
     def _due(self) -> float | None:
         """When the next inventory begins; None: not before the end of the running one, which is not
         known."""
-        return None if self._child.running else self._debouncer.due()
+        if self._child.running:
+            return None
+        times = [time for time in (self._debouncer.due(), self._route_due) if time is not None]
+        return min(times, default=None)
 
     def _pass_on(self, line: bytes | bytearray, now: float) -> Targets | None:
         """Pass a new inventory on, unless it is a re-scan with the digest of the last one. What it
@@ -281,6 +301,15 @@ class InventoryScheduler:
         self._next_poll = now + CHANGE_POLL_SECONDS
         if self._events is not None and self._events.has_known_messages():
             self._request_after_event("kernel message", now)
+        if self._events is not None and self._events.daemon_routes and now >= self._daemon_due:
+            self._events.daemon_routes = False
+            self._daemon_due = now + DAEMON_ROUTES_SECONDS
+            self._debouncer.request("event", now)
+        boot_time = wall_boot_time(self._boot_time)
+        if abs(boot_time - self._boot_time) >= CLOCK_STEP_SECONDS:
+            # Each inventory has the time of day; nothing else in it is older for that.
+            self._debouncer.request("event", now)
+        self._boot_time = boot_time
         if self._child.running:
             return
         if self._gateways.have_changed():
@@ -296,6 +325,20 @@ class InventoryScheduler:
         elif source:
             self._request_after_event(source, now)
 
+    def _request_after_route(self, now: float) -> None:
+        """At once, as long as there are few; what is read anyway does not count."""
+        if self._debouncer.reason:
+            self._request_after_event("route", now)
+            return
+        due = self._routes.due(now)
+        if due <= now:
+            self._routes.take(now)
+            self._route_due = None
+            self._request_after_event("route", now)
+        else:
+            self._unread.add(now, "route")
+            self._route_due = due
+
     def _request_after_event(self, source: EventSource, now: float) -> None:
         self._debouncer.request("event", now)
         self._unread.add(now, source)
@@ -304,7 +347,9 @@ class InventoryScheduler:
         changes, source = events.read(descriptor)
         for change in changes:
             self._send("link_change", change)
-        if source:
+        if source == "route":
+            self._request_after_route(time.monotonic())
+        elif source:
             self._request_after_event(source, time.monotonic())
 
     def _connect(self, signals: NetworkManagerSignals, now: float) -> None:
@@ -320,12 +365,38 @@ class InventoryScheduler:
             self._poll.unregister(descriptor)
 
 
+def wall_boot_time(known: float = 0.0) -> float:
+    """Time of day at which CLOCK_MONOTONIC was 0: another one after the time of day was set, or
+    after the machine was suspended. `known`: returned where the process was held up between the two
+    clocks."""
+    begin, wall, end = time.monotonic(), time.time(), time.monotonic()
+    return wall - begin if end - begin < CLOCK_STEP_SECONDS / 2 else known
+
+
 def rescan_interval(missing: Iterable[str]) -> float:
     """Seconds to the next inventory without event or request; `missing`: event sources that are not
     available."""
     if {"rtnetlink", "uevents", OTHER_NAMESPACES}.isdisjoint(missing):
         return RESCAN_SECONDS
     return RESCAN_SECONDS_WITHOUT_EVENTS
+
+
+class RouteLimit:
+    """When an inventory may be taken because a route has changed: `FREE` times at once, and then
+    once in `SECONDS`. Programs add and remove routes by the thousand, for as long as they run."""
+
+    FREE = 5
+    SECONDS = 10.0
+
+    def __init__(self) -> None:
+        self._paid = 0.0
+        """When the time of all inventories that were taken is over."""
+
+    def due(self, now: float) -> float:
+        return max(now, self._paid - (self.FREE - 1) * self.SECONDS)
+
+    def take(self, now: float) -> None:
+        self._paid = max(self._paid, now) + self.SECONDS
 
 
 class UnreadEvent:

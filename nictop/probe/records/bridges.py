@@ -29,6 +29,8 @@ class BridgePort:
     """ARP and ND requests are answered by the bridge."""
     locked: bool = False
     """Only frames from known source addresses are accepted."""
+    bcast_flood: bool = True
+    """Broadcasts leave by this port. IFLA_BRPORT_BCAST_FLOOD"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,7 @@ EventSource = Literal[
     "connection",
     "silence",
     "another namespace",
+    "route",
 ]
 """What an event was about, after which an inventory is taken; nictop: its own change of the host,
 connection: it was lost, and what happened meanwhile is not known, silence: nothing comes from the

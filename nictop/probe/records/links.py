@@ -28,6 +28,10 @@ class Address:
     since_announced: float | None = None
     """Seconds since a router advertisement set or renewed it; None: it is not from one, or the
     kernel does not tell. IFA_PROTO: IFAPROT_KERNEL_RA (Linux 5.18); IFA_CACHEINFO: tstamp"""
+    created: int | None = None
+    """When it was added, in hundredths of a second of a timer of the kernel: another number is
+    another address, though it is written the same. None: of others than IPv6 link-local ones, which
+    the kernel adds when a link gets IPv6. IFA_CACHEINFO: cstamp"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from nictop.model.snapshot import Snapshot
+from nictop.model.time_axis import both_clocks
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Counters
 from nictop.report.facts.host import show_document
@@ -92,10 +93,11 @@ def _is_same(part: object, known: object) -> bool:
 
 def _wall(snapshot: Snapshot) -> float | None:
     """Time of day of the reading by the clock of the host, seconds since the epoch."""
-    hello, counters = snapshot.hello, snapshot.counters
-    if hello is None or counters is None:
+    read, counters = both_clocks(snapshot), snapshot.counters
+    if read is None or counters is None:
         return None
-    return hello.wall + counters.time - hello.monotonic
+    time, wall = read
+    return wall + counters.time - time
 
 
 def _text(line: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import Command, command, with_undo
 from nictop.rules.fixes.persistence import SAFE_NAME
-from nictop.rules.host import HostFacts
+from nictop.rules.host import HostFacts, once_per_host
 from nictop.rules.registry import Outcomes, host_rule, pair_rule
 from nictop.rules.routes.segments import WatchedLink
 from nictop.rules.subjects import (
@@ -348,10 +348,10 @@ def guest_tap_is_on_no_bridge(host: HostFacts) -> Outcomes:
     """
     if host.inventory.services.openvswitch is not None:
         return
-    routed = _routed_links(host)
+    routed = routed_links(host)
     for tap in taps_of_machines(host):
         link = tap.link
-        if not is_up(link) or _leads_somewhere(host, link, routed):
+        if not is_up(link) or leads_somewhere(host, link, routed):
             continue
         yield link_finding(
             "warning",
@@ -368,14 +368,15 @@ def guest_tap_is_on_no_bridge(host: HostFacts) -> Outcomes:
         )
 
 
-def _routed_links(host: HostFacts) -> set[int]:
+@once_per_host
+def routed_links(host: HostFacts) -> set[int]:
     """ifindexes of the links that any route of any table uses."""
     routing = host.inventory.routing
     routes = routing.routes if routing is not None else ()
     return {route.ifindex for route in routes if route.ifindex is not None}
 
 
-def _leads_somewhere(host: HostFacts, link: Link, routed: set[int]) -> bool:
+def leads_somewhere(host: HostFacts, link: Link, routed: set[int]) -> bool:
     if link.master is not None or link.ifindex in routed:
         return True
     if link.default_routes or link.subnet_routes or link.tc_filters or link.xdp is not None:

@@ -81,7 +81,7 @@ def _noted(host: HostFacts, fix: Fix) -> Fix:
         if lost or gone:
             notes.append(f"It does not bring back {_named(lost, gone)}.")
             notes.append(_to_add_again(host, link, lost, gone))
-    if not notes:
+    if not notes or " ".join(notes) in fix.note:
         return fix
     return replace(fix, note=" ".join(filter(None, (*notes, fix.note))))
 

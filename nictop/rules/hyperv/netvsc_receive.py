@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from nictop.model.text import units
 from nictop.probe.kernel.patterns import pattern
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.host import HostFacts
@@ -52,13 +53,14 @@ def receive_completions_may_stall(host: HostFacts) -> Outcomes:
         busy = host.driver_sum(link, ("rx_comp_busy",))
         if busy is None or not busy.total:
             continue
+        counted = f"{units.count(busy.total)} in total"
         yield link_finding(
             "warning",
             host,
             link,
             "a queue may have stopped receiving (old kernel)",
             evidence=(
-                Evidence("rx_comp_busy", str(busy.total), f"ethtool -S {link.name}"),
+                Evidence("rx_comp_busy", counted, f"ethtool -S {link.name}"),
                 Evidence("kernel", hello.kernel, "uname -r"),
             ),
             why="After a full ring this kernel may not poll the queue again. One time is enough: "

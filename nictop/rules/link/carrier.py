@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from nictop.model.devices.link_history import (
     DISABLED,
     DOWN,
+    FOR_A_MOMENT,
     IPV6_LOSSES,
     IPV6_MIN_MTU,
     SMALL_MTU,
@@ -454,11 +455,20 @@ def no_link_is_left(host: HostFacts) -> Outcomes:
         evidence=(
             Evidence("links", names_text([link.name for link in host.links], 4), "RTM_GETLINK"),
             Evidence("there before", named, "read before"),
-            *_lost_evidence([one for one in last.addresses if one.scope == "global"]),
+            *_gone_evidence(gone),
         ),
         why="Addresses and routes go with a link. Without another one the host reaches nobody.",
         fixes=(fix,),
     )
+
+
+def _gone_evidence(gone: Sequence[LinkHistory]) -> Iterator[Evidence]:
+    """Addresses of both families, of the links that have gone last."""
+    newest = sorted(gone, key=lambda history: -history.points[-1].time)
+    for history in newest[:MAX_SHOWN_ADDRESSES]:
+        addresses = [one for one in history.addresses if one.scope == "global"]
+        what = "the link" if len(gone) == 1 else history.name
+        yield from _lost_evidence(addresses, what)
 
 
 def _state_without_links(host: HostFacts, last: LinkHistory, named: str) -> tuple[str, Fix]:
@@ -484,11 +494,11 @@ MADE_BY_NOTE = (
 )
 
 
-def _lost_evidence(lost: Sequence[Address]) -> list[Evidence]:
+def _lost_evidence(lost: Sequence[Address], what: str = "the link") -> list[Evidence]:
     if not lost:
         return []
     texts = names_text([address_text(one) for one in lost], MAX_SHOWN_ADDRESSES)
-    return [Evidence("gone with the link", texts, "read before")]
+    return [Evidence(f"gone with {what}", texts, "read before")]
 
 
 @host_rule(
@@ -512,8 +522,9 @@ def ipv6_address_went_with_the_link(host: HostFacts) -> Outcomes:
     Not reported: links that are down now (another check says what went with them), addresses of
     router advertisements and DHCPv6, links with keep_addr_on_down, which keep them, and a link that
     has been given another address in the same subnet. nictop does not know of addresses that were
-    gone before it first read the host, and takes one for removed by hand if disable_ipv6 was set
-    and cleared between two readings.
+    gone before it first read the host. That the link was without IPv6 between two readings is known
+    by its link-local address, which the kernel has added again since; without one, the addresses
+    are taken for removed by hand.
 
     Sources: kernel net/ipv6/addrconf.c addrconf_ifdown, addrconf_notify, dev_disable_change;
     ip-sysctl.rst keep_addr_on_down, disable_ipv6.
@@ -548,6 +559,7 @@ LOSS_WHY = {
     DOWN: "a link is set down",
     SMALL_MTU: f"the MTU of a link is set below {IPV6_MIN_MTU}, the least that IPv6 allows",
     DISABLED: "IPv6 is turned off on a link (disable_ipv6)",
+    FOR_A_MOMENT: "a link is set down, gets an MTU below 1280, or has IPv6 turned off",
 }
 """Key of `IPV6_LOSSES` → when the kernel removes the addresses."""
 
@@ -588,9 +600,8 @@ def static_route_went_with_the_link(host: HostFacts) -> Outcomes:
     The kernel removes the routes by a link when it is set down, and its IPv6 routes when it has an
     MTU below 1280 or IPv6 is turned off on it; up does not add those again that were added by hand.
     nictop compares what it has read before, while the host was watched. The finding stays until
-    there is a route to the same destination in the same table. Routes other than default ones are
-    read with the rest of the host: one that is added again is seen at the next reading, and one
-    that was removed by hand after the last reading before looks as if it had gone with the link.
+    there is a route to the same destination in the same table. One that was removed by hand at the
+    same time, after the last reading before, looks as if it had gone with the link.
 
     Not reported: links that are down now (the fix of another check says what went with them), links
     with an active NetworkManager profile, which sets its routes itself, routes of the kernel, DHCP,

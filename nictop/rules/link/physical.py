@@ -248,8 +248,8 @@ def frames_arrive_damaged(host: HostFacts) -> Outcomes:
             "receives damaged frames (CRC, frame errors)",
             evidence=(
                 Evidence("receive errors", units.per_second(rate), "RTM_GETSTATS"),
-                Evidence("CRC errors", units.count(totals[CRC]), source),
-                Evidence("frame errors", units.count(totals[FRAME]), source),
+                Evidence("CRC errors", f"{units.count(totals[CRC])} in total", source),
+                Evidence("frame errors", f"{units.count(totals[FRAME])} in total", source),
             ),
             why="Each one is a lost packet. Causes: cable, transceiver, dirty fibre, or a duplex "
             "mismatch.",
@@ -306,7 +306,7 @@ def drops_are_no_loss(host: HostFacts) -> Outcomes:
             "rx drops: probably unwanted frames, not packet loss",
             evidence=(
                 Evidence("dropped", share, "RTM_GETSTATS"),
-                Evidence("missed, FIFO errors", "none", f"ip -s -s link show {link.name}"),
+                Evidence("missed, FIFO errors", "none in total", f"ip -s -s link show {link.name}"),
             ),
             why="The kernel counts frames of unknown protocols and VLANs as dropped; packets for "
             "this host are not affected by that. A driver may count other losses here as well.",

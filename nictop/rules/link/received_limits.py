@@ -105,7 +105,7 @@ def _tc_finding(host: HostFacts, link: Link, acting: Sequence[TcLimit]) -> Findi
         title = (
             f"a tc policer limits what it {_verb(first)} to "
             f"{units.bits_per_second(first.action.rate)}: "
-            f"{units.count(first.action.dropped)} packets dropped"
+            f"{units.count(first.action.dropped)} packets dropped in total"
         )
         why = DROPPED_NOT_DELAYED
     show = command("tc", "-s", "filter", "show", "dev", link.name, first.filter.hook)
@@ -145,7 +145,7 @@ def _drops_all_texts(limit: TcLimit) -> tuple[str, str]:
 
 def _limit_evidence(limit: TcLimit, source: str) -> Evidence:
     dropped, packets = units.count(limit.action.dropped or 0), units.count(limit.action.packets)
-    text = f"{limit_text(limit)}, {dropped} of {packets} dropped"
+    text = f"{limit_text(limit)}, {dropped} of {packets} dropped in total"
     return Evidence(f"tc filter at {limit.filter.hook}", text, source)
 
 
@@ -201,7 +201,7 @@ def _shaped_finding(host: HostFacts, link: Link, limit: RedirectLimit) -> Findin
     name = qdisc_text(limit.qdisc)
     counted = ""
     if limit.qdisc.dropped:
-        counted = f", {units.count(limit.qdisc.dropped)} packets dropped"
+        counted = f", {units.count(limit.qdisc.dropped)} packets dropped in total"
     redirects = f"{tc_filter.kind}, redirects to {target.name}"
     return link_finding(
         "warning",
@@ -257,7 +257,7 @@ def _limited_link(host: HostFacts, limit: RateRule) -> Link | None:
 def _rate_finding(host: HostFacts, link: Link, limit: RateRule) -> Finding:
     chain, packets = limit.chain, limit.rule.packets
     verb = "sends" if chain.hook in ("output", "postrouting") else "receives"
-    counted = f": {units.count(packets)} packets dropped" if packets else ""
+    counted = f": {units.count(packets)} packets dropped in total" if packets else ""
     name = chain_text(chain)
     show = command("nft", "-a", "list", "chain", chain.family, chain.table, chain.name)
     if name.startswith("ip"):

@@ -92,7 +92,7 @@ def _evidence(link: Link, acting: list[Qdisc]) -> Iterator[Evidence]:
         what = "root qdisc" if qdisc.parent is None else f"qdisc of class {qdisc.parent}"
         yield Evidence(what, qdisc_text(qdisc), source)
         if qdisc.dropped:
-            dropped = f"{units.count(qdisc.dropped)} packets"
+            dropped = f"{units.count(qdisc.dropped)} packets in total"
             yield Evidence(f"dropped by {qdisc.kind}", dropped, source)
 
 

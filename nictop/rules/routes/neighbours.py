@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Link, Neighbour
+from nictop.rules.bridges.separated_ports import are_separated
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.host import HostFacts, link_driver, once_per_host
@@ -531,7 +532,7 @@ def _no_answer(
     back = neighbour(other.host, other.link, own.address.address)
     if entry is None or back is None or not is_unanswered_now(entry):
         return
-    if not _must_answer(peer):
+    if not _must_answer(peer) or are_separated(*pair, hosts):
         return
     if is_unanswered_now(back):
         reported.add(pair)
@@ -582,7 +583,7 @@ def _neither_answers(peer: Peer, hosts: Sequence[HostFacts]) -> _Silence:
         return NEITHER_ANSWERS
     why = (
         f"They are {joined}: their requests or answers are dropped (a filter, a VLAN, a port that "
-        "is isolated or down)."
+        "is down)."
     )
     return replace(NEITHER_ANSWERS, why=why)
 

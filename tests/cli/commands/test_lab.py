@@ -214,6 +214,56 @@ def test_a_port_of_the_switch_says_why_it_passes_nothing(
     assert "bridge_port_to_a_watched_host_is_down" not in {one["rule"] for one in after["findings"]}
 
 
+@pytest.mark.parametrize(
+    ("rule", "settings", "ended"),
+    [
+        (
+            "isolated_ports_separate_watched_hosts",
+            ("dev a isolated on", "dev b isolated on"),
+            ("dev a isolated off",),
+        ),
+        (
+            "bridge_port_holds_back_frames",
+            ("dev a learning off flood off locked on",),
+            ("dev a learning on", "dev a locked off"),
+        ),
+        ("bridge_port_holds_back_frames", ("dev a bcast_flood off",), ("dev a bcast_flood on",)),
+    ],
+)
+def test_settings_of_a_port_that_separate_hosts_are_found(
+    home: dict[str, str], rule: str, settings: Sequence[str], ended: Sequence[str]
+) -> None:
+    forget = "ip link set dev a type bridge_slave fdb_flush"
+    set_up, set_back = (
+        "; ".join(f"bridge link set {one}" for one in several) for several in (settings, ended)
+    )
+    typed = f"ip netns exec switch sh -c '{set_up}; {forget}'; {check('switch')}; "
+    typed += f"ip netns exec switch sh -c '{set_back}'; {check('switch')}"
+    before, after = documents(lab(home, "--join", "bridge", line=typed))
+    assert rule in {one["rule"] for one in before["findings"]}
+    assert rule not in {one["rule"] for one in after["findings"]}
+
+
+def test_a_port_that_was_taken_from_the_bridge_is_found_in_a_recording(
+    home: dict[str, str], tmp_path: Path
+) -> None:
+    program, file = " ".join(NICTOP), tmp_path / "recording.nictop"
+    hosts = " ".join(f"local/netns:{name}" for name in ("a", "b", "switch"))
+    checked = f"{program} check --format json --fail-on critical {file}"
+    line = f"{program} record {file} {hosts} >/dev/null & recorder=$!; "
+    line += f"until {program} show {file} >/dev/null 2>&1; do :; done; "
+    line += "ip netns exec switch ip link set dev a nomaster; "
+    line += f"until {checked} | grep -q taken_from_a_bridge; do :; done; "
+    line += f"kill $recorder; wait; {checked} || test $? = 1"
+    (found,) = [
+        one
+        for one in json.loads(lab(home, "--join", "bridge", line=line))["findings"]
+        if one["rule"] == "port_was_taken_from_a_bridge"
+    ]
+    assert (found["host"], found["subject"]) == ("local/netns:switch", "a")
+    assert found["title"] == "taken from br0, and local/netns:a lab0 is behind it"
+
+
 def documents(printed: str) -> list[dict[str, Any]]:
     """JSON documents that follow each other."""
     decoder, found = json.JSONDecoder(), []

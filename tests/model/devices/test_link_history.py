@@ -18,6 +18,7 @@ from nictop.model.devices.link_history import (
     MAX_HISTORIES,
     MAX_TEXTS,
     MIN_STEP_SECONDS,
+    LeftBridge,
     LinkHistory,
     RemovedAddress,
     history_key,
@@ -502,6 +503,44 @@ def test_an_address_that_is_removed_is_remembered_until_it_is_back() -> None:
     assert [one.time for one in history.removed_addresses] == [10.0]
     (history,) = with_inventory(histories, inventory(30.0, first)).values()
     assert history.removed_addresses == ()
+
+
+def local(created: int) -> Address:
+    return Address("ipv6", "fe80::1", 64, "link", ("permanent",), created=created)
+
+
+SET_BY_HAND = Address("ipv6", "2001:db8::7", 64, "global", ("permanent",))
+
+
+@pytest.mark.parametrize(
+    ("now", "lost"),
+    [
+        ((local(900),), (SET_BY_HAND,)),
+        ((local(5),), ()),
+        ((local(900), SET_BY_HAND), ()),
+        ((), ()),
+    ],
+    ids=["IPv6 came anew", "deleted by hand", "kept", "flushed by hand"],
+)
+def test_ipv6_that_was_off_between_two_readings_took_the_addresses(
+    now: tuple[Address, ...], lost: tuple[Address, ...]
+) -> None:
+    """disable_ipv6 was set and cleared at once: the kernel adds only its link-local address."""
+    first = with_inventory({}, inventory(1.0, link(addresses=(local(5), SET_BY_HAND))))
+    (found,) = with_inventory(first, inventory(2.0, link(addresses=now))).values()
+    assert found.lost_ipv6_addresses == lost
+    assert found.lost_by == ("moment" if lost else "")
+
+
+def test_a_bridge_that_a_port_has_left_is_remembered_until_it_is_a_port_again() -> None:
+    bridge = link(None, None, ifindex=1, device=None, kind="bridge")
+    histories = with_inventory({}, inventory(1.0, bridge, link(master=1)))
+    assert histories[DEVICE].left_bridge is None
+    for time in (2.0, 3.0):
+        histories = with_inventory(histories, inventory(time, bridge, link()))
+        assert histories[DEVICE].left_bridge == LeftBridge(1, "eth0", 2.0)
+    histories = with_inventory(histories, inventory(4.0, bridge, link(master=1)))
+    assert histories[DEVICE].left_bridge is None
 
 
 def test_addresses_that_could_not_be_read_are_not_removed() -> None:

@@ -89,7 +89,7 @@ def test_filters_of_a_link() -> None:
     (section,) = state_section(link, snapshot_of(HELLO, inventory(links=(link,))))
     shown = {fact.label: fact for fact in section.facts}
     assert shown["tc filter"] == Fact(
-        "tc filter", "ingress: police rate 20.0 Mb/s (u32) · dropped 17", "warn"
+        "tc filter", "ingress: police rate 20.0 Mb/s (u32) · dropped 17 in total", "warn"
     )
     assert shown["tc filters"].text == "ingress cil_from_netdev"
     assert shown["XDP program"].text == "driver mode · id 42"

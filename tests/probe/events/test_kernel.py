@@ -346,11 +346,15 @@ def test_a_setting_of_a_bridge_port_requests_an_inventory(
         ("ip address add 192.0.2.1/24 dev lo", "address"),
         ("ip -6 address add 2001:db8::1/64 dev lo", "address"),
         ("ip route add default dev lo", "default route"),
-        ("ip route add 198.51.100.0/24 dev lo", ""),
+        ("ip route add 198.51.100.0/24 dev lo", "route"),
+        ("ip route add blackhole 198.51.100.0/24", "route"),
+        ("ip -6 route add 2001:db8:9::/48 dev lo", "route"),
+        ("ip route add 198.51.100.0/24 dev lo proto bird", ""),
+        ("ip -6 route add fe80:0:0:9::/64 dev lo", ""),
         ("ip rule add from 192.0.2.9 table 7", "routing rule"),
     ],
 )
-def test_addresses_and_default_routes_request_an_inventory(
+def test_addresses_and_routes_request_an_inventory(
     namespace: Namespace, log: EventLog, command: str, expected: str
 ) -> None:
     namespace.run(["ip", "link", "add", "name", "left", "type", "veth", "peer", "name", "right"])
@@ -365,6 +369,7 @@ def test_addresses_and_default_routes_request_an_inventory(
     changes, source = log.events.read(rtnetlink)
     assert not changes
     assert source == expected
+    assert log.events.daemon_routes == ("bird" in command)
 
 
 def test_a_renewed_address_requests_no_inventory(namespace: Namespace, log: EventLog) -> None:

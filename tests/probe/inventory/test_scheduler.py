@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import select
+import time
 
 import pytest
 
@@ -11,6 +12,7 @@ from nictop.probe.inventory.scheduler import (
     RESCAN_SECONDS_WITHOUT_EVENTS,
     Debouncer,
     InventoryScheduler,
+    RouteLimit,
     UnreadEvent,
     UnreadEvents,
     rescan_interval,
@@ -241,6 +243,64 @@ def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
     scheduler._request_after_file(source, 10.0)
     assert scheduler._debouncer.reason == ("event" if source else "")
     assert (scheduler._unread.first_untold is not None) == is_told
+
+
+def new_scheduler() -> InventoryScheduler:
+    return InventoryScheduler(
+        select.poll(),
+        send=lambda *_: None,
+        send_trouble=lambda *_: None,
+        handle_inventory=lambda *_: None,
+        prepare=lambda: None,
+    )
+
+
+def test_routes_that_change_all_the_time_are_read_every_ten_seconds() -> None:
+    """Their first changes are read at once; a daemon must not have inventories taken for ever."""
+    scheduler, now, taken = new_scheduler(), 1000.0, []
+    while now < 1100.0:
+        scheduler._request_after_route(now)
+        scheduler.advance(now)
+        if scheduler._debouncer.reason:
+            scheduler._debouncer.started()
+            scheduler._route_due = None
+            taken.append(now)
+        now += 0.5
+    assert taken[:5] == [1000.0, 1000.5, 1001.0, 1001.5, 1002.0]
+    assert taken[5:8] == [1010.0, 1020.0, 1030.0]
+    assert len(taken) == 14
+
+
+def test_a_route_that_waits_is_told_with_the_time_when_it_is_read() -> None:
+    scheduler = new_scheduler()
+    for _ in range(RouteLimit.FREE):
+        scheduler._request_after_route(1000.0)
+        scheduler._debouncer.started()
+    scheduler._request_after_route(1000.0)
+    assert scheduler._unread.first_untold == 1000.0 and scheduler._due() == 1010.0
+    assert not scheduler._debouncer.reason
+    scheduler._request_after_event("address", 1001.0)
+    assert scheduler._due() == pytest.approx(1001.15), "it is read with that"
+
+
+@pytest.mark.parametrize(("seconds", "reason"), [(3600.0, "event"), (-3600.0, "event"), (0.1, "")])
+def test_the_time_of_day_is_read_again_when_it_was_set(
+    seconds: float, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scheduler = InventoryScheduler(
+        select.poll(),
+        send=lambda *_: None,
+        send_trouble=lambda *_: None,
+        handle_inventory=lambda *_: None,
+        prepare=lambda: None,
+    )
+    begin = time.time() - time.monotonic()
+    monkeypatch.setattr(
+        "nictop.probe.inventory.scheduler.time.time", lambda: begin + time.monotonic() + seconds
+    )
+    scheduler.advance(time.monotonic())
+    assert scheduler._debouncer.reason == reason
+    assert scheduler._unread.first_untold is None, "nothing else is older for that"
 
 
 def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:

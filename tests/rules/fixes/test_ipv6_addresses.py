@@ -103,3 +103,12 @@ def test_a_larger_mtu_does_not_bring_it_back() -> None:
     other = host_facts({"name": "other"})
     there = replace(set_mtu(1500), where="peer", peer=host.name)
     assert with_ipv6_notes(other, (there,), (other, host)) == (replace(there, note=noted.note),)
+
+
+def test_a_fix_that_has_the_notes_gets_them_once() -> None:
+    """A path test adds them to what rules have found, too."""
+    up = Fix("here", "", (command("ip", "link", "set", "dev", "ens224", "up"),), note="More.")
+    host = facts({"links": {"ens224": DOWN}}, UP)
+    noted = with_ipv6_notes(host, (up,))
+    assert noted[0].note == f"It does not bring back IPv6 2001:db8::7/64. {AGAIN} More."
+    assert with_ipv6_notes(host, noted) == noted

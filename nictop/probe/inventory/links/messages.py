@@ -111,6 +111,7 @@ BRIDGE_PORT_FLAGS = {
     "guard": 5,
     "learning": 8,
     "flood": 9,
+    "bcast_flood": 30,
     "neigh_suppress": 32,
     "isolated": 33,
     "locked": 39,

@@ -75,7 +75,18 @@ def parse_address(payload: bytes, now: float = 0.0) -> tuple[int, Address] | Non
         names.append("temporary" if version == "ipv6" else "secondary")
     since = since_announced(found, now)
     scope_name = ADDRESS_SCOPES.get(scope, str(scope))
-    return ifindex, Address(version, address_text, prefix_length, scope_name, tuple(names), since)
+    created = created_ticks(found) if version == "ipv6" and scope_name == "link" else None
+    own = (version, address_text, prefix_length, scope_name, tuple(names))
+    return ifindex, Address(*own, since, created)
+
+
+def created_ticks(found: Attributes) -> int | None:
+    """`Address.created`"""
+    times = found.get(IFA_CACHEINFO, b"")
+    if len(times) < IFA_CACHEINFO_STRUCT.size:
+        return None
+    created: int = IFA_CACHEINFO_STRUCT.unpack_from(times)[2]
+    return created
 
 
 def since_announced(found: Attributes, now: float) -> float | None:

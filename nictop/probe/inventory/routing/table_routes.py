@@ -74,6 +74,9 @@ RTNH_F_DEAD, RTNH_F_ONLINK, RTNH_F_LINKDOWN = 1, 4, 16
 RTM_F_CLONED = 0x200
 OLD_DEFAULT_METRIC = 0xFFFFFFFF
 """Of ``unreachable default dev lo``, which the kernel itself has on IPv6 (ip6_null_entry)."""
+RTA_TABLE_BYTES = struct.pack("=H", RTA_TABLE)
+TABLE_BYTES = 8
+"""Of RTA_TABLE with its header."""
 LINK_LOCAL = b"\xfe\x80"
 DESTINATION_OFFSET = RTMSG.size + 4
 """Of the first bytes of RTA_DST, if that is the first attribute."""
@@ -104,9 +107,11 @@ def is_kept(data: bytes, start: int) -> bool:
 
 
 def _is_link_local(data: bytes, start: int) -> bool:
-    """RTA_DST is the first attribute (rt6_fill_node, net/ipv6/route.c); `parse_table_routes` checks
-    again."""
+    """RTA_DST is the first attribute, or follows RTA_TABLE (rt6_fill_node, net/ipv6/route.c);
+    `parse_table_routes` checks again."""
     begin = start + DESTINATION_OFFSET
+    if data[begin - 2 : begin] == RTA_TABLE_BYTES:
+        begin += TABLE_BYTES
     return data[begin : begin + 2] == LINK_LOCAL
 
 

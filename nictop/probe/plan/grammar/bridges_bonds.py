@@ -16,7 +16,10 @@ from nictop.probe.plan.grammar.operation import Kind, Operation, integer, link_n
 MAX_VLAN_ID = 4094
 MAX_PATH_COST = 65535
 """BR_MAX_PATH_COST"""
-PORT_FLAGS = ("guard", "hairpin", "learning", "flood", "isolated", "neigh_suppress", "locked")
+PORT_FLAGS = (
+    *("guard", "hairpin", "learning", "flood", "bcast_flood", "isolated"),
+    *("neigh_suppress", "locked"),
+)
 """Settings of a port that are on or off; names of bridge(8)."""
 PORT_STATES = ("disabled", "listening", "learning", "forwarding", "blocking")
 """By number, as bridge(8) sets them (BR_STATE_*)."""

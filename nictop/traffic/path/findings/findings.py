@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import DropReport, Firewalls
 from nictop.rules.far_ends import find_far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
+from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.host import HostFacts
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
 from nictop.traffic.path.findings.neighbours import (
@@ -121,12 +123,21 @@ def path_findings(
         )
         for finding in _findings(tested):
             key = (finding.rule, finding.host, finding.subject, finding.title)
-            found.setdefault(key, finding)
+            found.setdefault(key, _with_notes(finding, facts))
     known = with_watched_ends(found.values(), ends)
     if result.link_losses:
         known = _despite_losses(known, result, facts)
     worst_first = sorted(known, key=lambda finding: SEVERITIES.index(finding.severity))
     return _without_consequences(tuple(worst_first))
+
+
+def _with_notes(finding: Finding, facts: Mapping[str, HostFacts]) -> Finding:
+    """With what rules say of the same commands."""
+    host = facts.get(finding.host)
+    if host is None:
+        return finding
+    hosts = tuple(facts.values())
+    return replace(finding, fixes=with_ipv6_notes(host, finding.fixes, hosts))
 
 
 def _despite_losses(

@@ -8,7 +8,6 @@ from nictop.model.text.words import IFF_LOOPBACK
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
-from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.subjects import is_up
 from nictop.traffic.hosts.link_roles import roles_of
@@ -45,7 +44,7 @@ def down_nic_findings(tested: TestedDirection) -> Iterator[Finding]:
             "administratively down",
             evidence=(Evidence("state", "administratively down", f"ip link show dev {link.name}"),),
             why="It neither sends nor receives, and routes by it are not used.",
-            fixes=with_ipv6_notes(host, (bring_up,)),
+            fixes=(bring_up,),
         )
 
 

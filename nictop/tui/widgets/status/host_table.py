@@ -353,6 +353,8 @@ def draw_host(
         lines += _lines(host.notice(now, moment.interval), cells, STYLES[status])
     lines += _lines(host_facts_text(host, moment, cells), cells)
     lines += _lines(reboot_text(host, moment), cells, "warn")
+    if host.clock_step is not None:
+        lines += _lines(host.clock_step.text(now), cells, "warn")
     if snapshot.inventory is None:
         lines += draw_steps(host, now, cells, glyphs=glyphs)
     missing = missing_rights_text(snapshot)

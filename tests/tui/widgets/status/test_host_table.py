@@ -374,6 +374,22 @@ def test_a_reboot_is_said_with_its_time() -> None:
     assert any("rebooted" in line for line in facts(one)), "another probe of the same boot"
 
 
+def test_a_step_of_the_time_of_day_is_said() -> None:
+    """An offset of an hour was on the screen, and nothing said since when."""
+    known = replace(inventory(links=(PF,), time=100.0), platform=PLATFORM, wall=1_790_000_000.0)
+    watched = replace(HELLO, pid=7)
+    now = MOMENT.here.monotonic
+    one = session(watched, known, received_at=now - 20.0)
+    one.process(Line(inventory=replace(known, time=110.0, wall=known.wall - 3590.0)), now - 5.0)
+    said = "time of day set back by 1 h, noticed 5 s ago"
+    assert any(said in line for line in facts(one))
+    assert said in one.notice(now, 1000.0)
+    one.process(Line(inventory=replace(known, time=240.0, wall=known.wall - 3460.0)), now + 125.0)
+    assert "time of day" not in one.notice(now + 125.0, 1000.0)
+    one.process(Line(hello=replace(watched, boot_id="another", monotonic=1.0)), now + 130.0)
+    assert one.clock_step is None
+
+
 def test_all_reboots_are_said_with_their_times() -> None:
     """A host that reboots again and again has another fault than one that did once."""
     now = MOMENT.here.monotonic
