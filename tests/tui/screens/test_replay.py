@@ -902,7 +902,7 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
             if not pages:
                 await screen.until(
                     lambda: (
-                        "still running at this time of the recording"
+                        "still running at this time"
                         in "\n".join(screen.notifications())
                     )
                 )
