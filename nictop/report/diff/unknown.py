@@ -121,8 +121,8 @@ class UnknownFacts:
             why = self._host.inventory.unreadable.get("routing")
             return ROUTING_NOT_READ if why is None else reason_text("routing", why)
         if section == LLDP_TITLE and self._link is not None:
-            if not neighbours(self._link, self._host.snapshot):
-                return why_no_neighbour(self._link, self._host.snapshot).text
+            is_known = neighbours(self._link, self._host.snapshot)
+            return "" if is_known else why_no_neighbour(self._link, self._host.snapshot).text
         for field in self._ethtool_fields(section, label):
             why = self._ethtool_failure(field)
             if why is not None:

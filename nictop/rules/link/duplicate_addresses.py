@@ -69,8 +69,9 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     machines (docker0, virbr0), and link-local addresses. An address on lo, or on another link
     outside that network, is reported if the host has a subnet in common with the one whose address
     it is: what it sends there stays on it. Info if the other host has a second address of the
-    subnet, as for a virtual address whose servers have it on lo (LVS direct routing). Critical: duplicate address detection
-    of the kernel or NetworkManager rejected the address on this host, and the other host has it.
+    subnet, as for a virtual address whose servers have it on lo (LVS direct routing). Critical:
+    duplicate address detection of the kernel or NetworkManager rejected the address on this host,
+    and the other host has it.
     Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a virtual
     address (VRRP) or anycast; or the link of one of them is set down, so that it is a duplicate as
     soon as that is up.
@@ -257,8 +258,8 @@ def _own_copy(
     there = other.host.name
     may_be_virtual = _is_virtual(other) or _is_one_of_several(other)
     why = (
-        f"{here} delivers packets to {address} to itself: none that it sends there reaches {there}, "
-        f"and its answers to {address} stay on it."
+        f"{here} delivers packets to {address} to itself: none that it sends there reaches "
+        f"{there}, and its answers to {address} stay on it."
     )
     if may_be_virtual:
         why += (
