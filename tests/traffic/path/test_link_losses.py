@@ -55,7 +55,9 @@ def findings(
     run = PathRun(EndpointPair("", client, server), hosts, identity="x")
     reports = {"a": listener, "b": LISTENER}
     for side, name in enumerate("ab"):
-        test = healthy(name, "ba"[side], **(tested if name == "b" or tested is NO_ANSWER else {})).test
+        test = healthy(
+            name, "ba"[side], **(tested if name == "b" or tested is NO_ANSWER else {})
+        ).test
         names = f"x-path_listen-{side}", f"x-path_test-{side}"
         for one in (
             TrafficLine(10.0, names[0], "path_listener", path_listener=PathListener(40000)),
