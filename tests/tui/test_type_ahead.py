@@ -131,11 +131,13 @@ async def test_the_view_whose_key_was_pressed_while_the_screens_were_loaded_is_s
 ) -> None:
     """The last one; nothing else that was pressed before there was anything to see."""
     show_live = NictopApp._show_live
+
     async def show_late(app: NictopApp) -> None:
         for key in "45e":
             app.post_message(Key(key, key))
-        while len(app._early_keys) < 3:
-            await asyncio.sleep(0)
+        handled = asyncio.Event()
+        app.call_later(handled.set)
+        await handled.wait()
         await show_live(app)
 
     monkeypatch.setattr(NictopApp, "_show_live", show_late)
