@@ -79,13 +79,15 @@ UNFILLED_TEXT = (
     "is asked for them."
 )
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
-PLANNED_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
+PLANNED_LABELS, OLD_PLAN_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
     ("current", "new"),
+    ("when planned", "new"),
     ("previous", "applied"),
     ("previous", "new"),
     ("when planned", "requested"),
 )
-"""Labels of the values before and after: as they are, once applied (something else may have changed
+"""Labels of the values before and after: as they are, as they were before what was read of the host
+since, once applied (something else may have changed
 them since), while it is not known which are, and of a plan that was not applied: the host may have
 changed since."""
 

@@ -163,7 +163,8 @@ def _ports(link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _bridge_ports(bridge: Link, ports: list[Link]) -> StepFacts:
-    """Ports without a carrier have nothing to forward; what STP blocks is as it should be."""
+    """What STP blocks is as it should be. Ports without a carrier have nothing to forward: whether
+    something is to be at their other end is not known."""
     read = [port.bridge_port for port in ports if port.bridge_port is not None]
     number = count_noun(len(ports), "port")
     if len(read) < len(ports):
@@ -184,9 +185,10 @@ def _bridge_ports(bridge: Link, ports: list[Link]) -> StepFacts:
     if stuck:
         return "failed", f"{text}, {stuck} up {'does' if stuck == 1 else 'do'} not"
     down = len(ports) - forwarding - len(idle)
+    is_starting = any(state != "blocking" for state in idle)
     if down:
         text += f", {down} without carrier"
-    is_starting = any(state != "blocking" for state in idle)
+        return "unknown" if is_starting else "none", text
     return "unknown" if is_starting else "passed", text
 
 

@@ -229,6 +229,11 @@ class Recording:
         return self._index.closed
 
     @property
+    def goes_on(self) -> bool:
+        """Its hosts are still watched: what comes after its end is known, only not in it."""
+        return False
+
+    @property
     def damage_count(self) -> int:
         """Number of places that could not be read, as far as the file was scanned."""
         return self._index.damage_count

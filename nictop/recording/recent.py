@@ -131,6 +131,10 @@ class RecentRecording(SegmentRecording):
         return False
 
     @property
+    def goes_on(self) -> bool:
+        return True
+
+    @property
     def memory_share(self) -> float:
         """As of live hosts: their limits were in force when it was received."""
         return 1.0

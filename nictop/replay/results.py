@@ -11,7 +11,7 @@ from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass
 from nictop.recording.reader import Recording
 from nictop.replay.position import wall_clock_text
-from nictop.replay.run import RecordedRun
+from nictop.replay.run import STILL_RUNNING, RecordedRun
 from nictop.replay.run_index import RunMarks, run_marks
 from nictop.traffic.results.store import StoredRun, WithoutResult
 
@@ -96,7 +96,7 @@ def _recorded_test(
 
 
 def _without_result(recording: Recording, marks: RunMarks, run: RecordedRun) -> WithoutResult:
-    why = run.problem or "still running at this time of the recording"
+    why = run.problem or STILL_RUNNING
     sentence = f"no result of {_test_text(recording, marks)}: {why}"
     return WithoutResult(sentence, run.has_failed)
 

@@ -54,6 +54,7 @@ on."""
 RUN_SLICE_SECONDS = 0.01
 """CPU seconds of reading after which other tasks run."""
 NOT_RECORDED = "the recording ends before the result of the test"
+STILL_RUNNING = "still running at this time"
 ENDED_BY_NICTOP = Failure(
     "interrupted",
     "ended before its end, by the user or by a time limit of nictop: the recording does not "
@@ -128,12 +129,19 @@ class RecordedRun:
         if self._plan is None and self._is_starting:
             return ""
         if self._plan is None:
-            return "settings of the test unknown: the recording starts after the test"
+            begins = "the last minutes begin" if self._recording.goes_on else "the recording begins"
+            return f"settings of the test unknown: {begins} after its start"
         has_result = self._view is not None and self._view.result is not None
-        is_over = self._now >= self._recording.end and self._recording.closed
-        if is_over and not has_result:
+        if self._is_last_moment and not has_result:
             return NOT_RECORDED
         return ""
+
+    @property
+    def _is_last_moment(self) -> bool:
+        """Nothing is known of later; not of the last minutes of hosts that are still watched."""
+        recording = self._recording
+        is_complete = recording.closed and not recording.goes_on
+        return is_complete and self._now >= recording.end
 
     @property
     def stored(self) -> StoredRun | None:

@@ -101,11 +101,14 @@ def where_text(host: str, fix: Fix) -> str:
 
 def place_text(host: str, fix: Fix) -> str:
     """``on alma-load-001, survives a reboot``: the same, and whether it survives a reboot, if that
-    is known."""
-    persistence = {True: ", survives a reboot", False: ", until the next reboot", None: ""}[
+    is known and its title does not say so."""
+    persistence = {True: "survives a reboot", False: "until the next reboot", None: ""}[
         fix.persistent
     ]
-    return where_text(host, fix) + persistence
+    words = [where_text(host, fix)]
+    if persistence and persistence not in fix.title:
+        words.append(persistence)
+    return ", ".join(words)
 
 
 def placeholders(lines: Iterable[Step | str]) -> tuple[str, ...]:

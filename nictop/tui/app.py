@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -71,6 +72,7 @@ DEFAULT_TERMINAL: Mapping[str, str] = MappingProxyType({"TERM": "xterm-256color"
 STYLES = Path(__file__).with_name("nictop.tcss")
 MAX_NOTICES = 3
 """Shown at a time."""
+MAX_EARLY_KEYS = 100
 MAX_GREETED_HOSTS = 10
 """Names of hosts in the first frame."""
 MODES_OF_VIEWS = ("live", "hosts", "traffic", "results")
@@ -172,6 +174,8 @@ class NictopApp(PrivateApp):
         self._shown = asyncio.Event()
         """The live screen is."""
         self._type_ahead = TypeAhead(self, self._handle_key)
+        self._early_keys: deque[Key] = deque(maxlen=MAX_EARLY_KEYS)
+        """Pressed before the live screen is shown."""
         self._is_leaving = False
         """A test is being stopped, and nictop ends then."""
 
@@ -197,6 +201,8 @@ class NictopApp(PrivateApp):
             if isinstance(event, Key) and self._is_interrupt(event):
                 self.action_interrupt()  # not behind keys that wait for something
                 return
+            if isinstance(event, Key) and not self._shown.is_set():
+                self._early_keys.append(event)
             await self._type_ahead.take(event)
             return
         await super().on_event(event)
@@ -261,6 +267,17 @@ class NictopApp(PrivateApp):
             self.nictop.traffic.start(self._request, self_test=self._self_test)
             await self.action_view("traffic")
         self._shown.set()
+        await self._show_early_view()
+
+    async def _show_early_view(self) -> None:
+        """The last one whose key was pressed while there was no screen for it yet."""
+        bindings = self.screen.active_bindings
+        for key in reversed(self._early_keys):
+            active = bindings.get(key.key)
+            if active is not None and active.binding.action.startswith("app.view("):
+                await self._type_ahead.take(key)
+                break
+        self._early_keys.clear()
 
     def _add_modes(self, live: Callable[[], Screen[Any]]) -> None:
         """One for each view that has screens of its own, of what is shown now."""

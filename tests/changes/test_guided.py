@@ -28,6 +28,7 @@ from nictop.changes.session import ChangeSession
 from nictop.cli.change.run import job_of
 from nictop.errors import NictopError
 from nictop.model.snapshot import Snapshot, advance
+from nictop.model.text.words import IFF_NOARP
 from nictop.probe.records import ConfigurationEntry, Line, Link, LinkChange
 from nictop.probe.records.links import DefaultRoute
 from nictop.rules import HostFacts
@@ -116,6 +117,16 @@ def test_an_address_is_found_however_it_was_written(requested: str, found: str) 
     spec.setdefault("links", {}).setdefault("ens224", {})["addresses"] = [address]
     now = job.proof(host_facts(spec).snapshot)
     assert now.proven and now.text == f"ens224 has {found}/64"
+
+
+def test_that_arp_is_off_is_said_before_an_address_is_given() -> None:
+    """The rule reports it only of links that have one."""
+    host, nic = generated()
+    link = replace(nic, flags=nic.flags | IFF_NOARP)
+    assert give_address(host, link, STATIC).warnings == (
+        "ARP is off (NOARP): the address alone does not work, also type: "
+        "ip link set dev ens224 arp on",
+    )
 
 
 def test_a_router_of_ipv6_is_reached_by_its_link_local_address() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import html
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -22,8 +23,10 @@ from nictop.probe.records import (
 )
 from nictop.recording.file.run_note import RunNote
 from nictop.recording.reader import Recording
+from nictop.recording.recent import RecentSegments, open_recent
+from nictop.recording.writer import Recorder
 from nictop.replay.results import RecordedResults, RecordedTest, recorded_results
-from nictop.replay.run import NOT_RECORDED, RecordedRun
+from nictop.replay.run import NOT_RECORDED, STILL_RUNNING, RecordedRun
 from nictop.replay.run_index import GENERATOR_ID, RunMarks, run_marks
 from nictop.report.html.page import html_page
 from nictop.report.markdown import markdown_page
@@ -373,9 +376,8 @@ def test_of_a_run_that_failed_before_it_was_saved_the_failure_is_the_reason(tmp_
     )
 
 
-def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: Path) -> None:
-    """Although both generators have ended, and the counters of the NICs have been read."""
-    case = case_of("bulk", "completed")
+def items_without_result(case: Case) -> list[TimedItem]:
+    """Both generators have ended, the result is not there yet."""
     started = [
         (END_TIME - 3 + number / 10, host, f"{IDENTITY}-{side}")
         for number, (host, side) in enumerate((("b", "s"), ("a", "c")))
@@ -392,7 +394,13 @@ def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: 
     items: list[TimedItem] = [*host_items("a", 20), *host_items("b", 20), *lines]
     for time, event in [*events_of(case, end=False)][:2]:
         items += [(host, note, time) for host, note in notes.notes_of(event)]
-    write_recording(tmp_path / "r.nictop", sorted(items, key=lambda item: item[2]))
+    return sorted(items, key=lambda item: item[2])
+
+
+def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: Path) -> None:
+    """Although both generators have ended, and the counters of the NICs have been read."""
+    case = case_of("bulk", "completed")
+    write_recording(tmp_path / "r.nictop", items_without_result(case))
     with Recording.open(str(tmp_path / "r.nictop")) as recording:
         run, view = view_at(recording, recording.end)
         found = asyncio.run(recorded_results(recording, recording.end))
@@ -403,6 +411,24 @@ def test_a_recording_that_ends_before_the_result_does_not_make_one_up(tmp_path: 
         and found.missing[0] == WithoutResult(found.missing[0].sentence)
     )
     assert NOT_RECORDED in found.missing[0].sentence
+
+
+async def test_a_test_that_is_running_is_still_running_at_the_end_of_the_last_minutes() -> None:
+    """They end with the moment at which they were opened; the hosts are watched on."""
+    case, segments = case_of("bulk", "completed"), RecentSegments()
+    recorder = Recorder(segments)
+    for host, item, time in items_without_result(case):
+        recorder.record(host, item, time)
+    await recorder.flush()
+    with closing(open_recent(segments)) as recording:
+        (marks,) = run_marks(recording)
+        run = RecordedRun(recording, marks)
+        await run.advance(recording.end)
+        found = await recorded_results(recording, recording.end)
+    await recorder.close()
+    segments.close()
+    assert run.view() is not None and run.problem == ""
+    assert [STILL_RUNNING in test.sentence for test in found.missing] == [True]
 
 
 @pytest.mark.parametrize("first", [BEGIN - 4, 0.0])

@@ -198,3 +198,46 @@ def test_the_undo_of_an_ipv6_address_has_its_flags_and_gives_routes_their_source
         "ip -6 route replace 2001:db8:9::/48 via 2001:db8::77 dev lab0 src 2001:db8::1",
     ]
     assert isinstance(actions_of(fix), ManualOnly), "its undo changes a route"
+
+
+def with_lo(
+    theirs: list[dict[str, Any]], mine: list[dict[str, Any]], on_lo: list[dict[str, Any]]
+) -> tuple[HostFacts, HostFacts]:
+    """b has addresses on lo."""
+    links = {"lab0": veth(2, "lab0", 1, addresses=mine), "lo": {"addresses": on_lo}}
+    one = namespace("a", 1, {"lab0": veth(1, "lab0", 2, addresses=theirs)})
+    return one, namespace("b", 2, links)
+
+
+LOCAL = address("198.18.0.1/32")
+
+
+def test_an_address_of_the_other_host_on_lo_stays_on_the_host() -> None:
+    found = duplicate(with_lo([address(ONE)], [address(TWO)], [LOCAL]))
+    assert (found.host, found.subject, found.severity) == ("b", "lo", "warning")
+    assert found.title == "198.18.0.1 is also on a lab0: b cannot reach a by it"
+    assert [str(one) for one in found.fixes[0].commands] == ["ip address del 198.18.0.1/32 dev lo"]
+
+
+@pytest.mark.parametrize("more", [[address(THREE)], []], ids=["second address", "prefix 32"])
+def test_it_may_be_a_virtual_address(more: list[dict[str, Any]]) -> None:
+    """Of LVS direct routing: the director has it besides its own one, the servers have it on lo."""
+    theirs = [address(ONE), *more] if more else [address("198.18.0.1/32")]
+    found = duplicate(with_lo(theirs, [address(TWO)], [LOCAL]))
+    assert found.severity == "info" and found.fixes == () and "is correct" in found.why
+
+
+@pytest.mark.parametrize(
+    ("theirs", "mine", "on_lo"),
+    [
+        ([address(ONE)], [address("203.0.113.2/24")], [LOCAL]),
+        ([address(ONE)], [address(TWO)], [address("198.18.0.9/32")]),
+        ([], [address(TWO)], [LOCAL]),
+    ],
+    ids=["no subnet in common", "another address", "anycast: on lo of both"],
+)
+def test_an_address_on_lo_that_no_host_of_the_subnet_has(
+    theirs: list[dict[str, Any]], mine: list[dict[str, Any]], on_lo: list[dict[str, Any]]
+) -> None:
+    findings = diagnose(with_lo(theirs, mine, on_lo)).findings
+    assert "ip_address_is_on_two_hosts" not in {one.rule for one in findings}

@@ -9,6 +9,7 @@ import pytest
 
 from nictop.probe.records import PathSize
 from nictop.rules import HostFacts, diagnose
+from nictop.rules.by_device import device_findings
 from nictop.rules.far_ends import find_far_ends
 from nictop.rules.wording import where_text
 from nictop.traffic.path.findings.findings import path_findings
@@ -170,3 +171,15 @@ def test_the_other_end_says_what_setting_it_up_does_not_bring_back() -> None:
     ]
     assert [str(step) for step in fix.commands] == ["ip link set dev pb up"]
     assert "2001:db8::2/64" in fix.note
+
+
+def test_an_mtu_that_differs_is_marked_at_both_ends() -> None:
+    ends = {
+        mtu: veth(own, "lab0", other, mtu=mtu) for own, other, mtu in ((1, 2, 1500), (2, 1, 1400))
+    }
+    hosts = namespace("a", 1, {"lab0": ends[1500]}), namespace("b", 2, {"lab0": ends[1400]})
+    diagnosis = diagnose(hosts)
+    for host in hosts:
+        nic = next(link for link in host.links if link.name == "lab0")
+        rules = {one.rule for one in device_findings(diagnosis, host.name)[nic.ifindex]}
+        assert "veth_ends_have_different_mtus" in rules

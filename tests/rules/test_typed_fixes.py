@@ -575,6 +575,20 @@ CASES = (
         filled="2001:db8::11/64",
     ),
     Case(
+        "ip_address_is_on_two_hosts",
+        "lo",
+        (
+            Host("true", {"links": {"p1": nic()}}),
+            Host(
+                f"{BETWEEN}; {PEER} ip address add 192.0.2.1/24 dev p1; ip address add "
+                f"192.0.2.2/24 dev v1; ip link set dev lo up; "
+                "ip address add 192.0.2.1/32 dev lo",
+                {"links": {"v1": nic()}},
+            ),
+        ),
+        named="on lo",
+    ),
+    Case(
         "prefix_length_differs",
         "v1",
         (

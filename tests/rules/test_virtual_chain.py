@@ -90,14 +90,14 @@ def steps_of(nic: Link, *others: Link, **fields: object) -> dict[str, ChainStep]
         (("forwarding", "blocking"), False, "failed", "1 of 2 forward, 1 up does not"),
         (("forwarding", "blocking"), True, "passed", "1 of 2 forward"),
         (("forwarding", "learning"), True, "unknown", "1 of 2 forward"),
-        (("forwarding", None), False, "passed", "1 of 2 forward, 1 without carrier"),
+        (("forwarding", None), False, "none", "1 of 2 forward, 1 without carrier"),
     ],
 )
 def test_a_bridge_of_which_some_ports_forward(
     states: tuple[str | None, ...], stp: bool, mark: str, text: str
 ) -> None:
-    """A port that is up and does not forward is no tick; one without carrier has nothing to
-    forward. None: it has no carrier."""
+    """A port that is up and does not forward is no tick; one without carrier is none either:
+    whether something needs it is not known. None: it has no carrier."""
     bridge = link(2, "br0", kind="bridge", carrier=True, details={"bridge_stp": int(stp)})
     ports = []
     for number, state in enumerate(states):

@@ -282,6 +282,8 @@ def test_places_name_the_host_and_the_persistence() -> None:
         place_text(found.host, Fix("esxi", "", (), persistent=False))
         == "on the ESXi host, until the next reboot"
     )
+    titled = Fix("here", "Set an address until the next reboot", (), persistent=False)
+    assert place_text("vm1", titled) == "on vm1", "its title says so"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ it have opened."""
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from textual.widgets import Input
 from nictop.rules import Diagnosis, Fix
 from nictop.rules.fixes.commands import command
 from nictop.tui import type_ahead
+from nictop.tui.app import NictopApp
 from nictop.tui.textual_private import name_of_character
 from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.dialogs import dialog_text
@@ -122,3 +124,23 @@ async def test_a_page_key_that_is_pressed_twice_scrolls_two_pages(opened: str) -
         await at_once(screen, "pageup", "pagedown", "pageup", "pageup")
         assert scrolled(screen) == 0
         assert both > first > 0 or opened == "2", "there is more than a page"
+
+
+async def test_the_view_whose_key_was_pressed_while_the_screens_were_loaded_is_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The last one; nothing else that was pressed before there was anything to see."""
+    show_live = NictopApp._show_live
+
+    async def show_late(app: NictopApp) -> None:
+        for key in "45e":
+            app.post_message(Key(key, key))
+        handled = asyncio.Event()
+        app.call_later(handled.set)
+        await handled.wait()
+        await show_live(app)
+
+    monkeypatch.setattr(NictopApp, "_show_live", show_late)
+    async with live_screen(WIDE) as screen:
+        await wait_until(screen, lambda: screen.app.current_mode == "hosts")
+        assert not screen.app._early_keys and screen.app._type_ahead.is_idle

@@ -39,6 +39,7 @@ from nictop.rules.fixes.interrupt_managers import (
     exclusion_fix,
 )
 from nictop.rules.fixes.persistence import ethtool_fixes
+from nictop.rules.link.flags import address_obstacles
 from nictop.rules.sources import missing, reason_text
 from nictop.rules.subjects import global_address_texts, names_text
 
@@ -74,6 +75,7 @@ def give_address(
     warnings = (
         *_taken_address(host, link, request, others),
         *_other_prefix_lengths(host, link, request, others),
+        *_obstacles(host, link),
     )
     if host.inventory.networkmanager is None:
         require_sources(host, link, "configuration", "networkd", "services")
@@ -120,6 +122,12 @@ def _other_prefix_lengths(
         return
     listed = [f"{length} on {names_text(names, MAX_NAMED)}" for length, names in lengths.items()]
     yield f"prefix length {own}, but {', '.join(listed)}: the hosts have different subnets"
+
+
+def _obstacles(host: HostFacts, link: Link) -> Iterator[str]:
+    for obstacle in address_obstacles(host, link):
+        commands = "; ".join(map(str, obstacle.fix.commands))
+        yield f"{obstacle.text}: the address alone does not work, also type: {commands}"
 
 
 def _lost_routes(link: Link, request: AddressRequest) -> Iterator[str]:

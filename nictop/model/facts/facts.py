@@ -254,12 +254,12 @@ def _failure_facts(snapshot: Snapshot, platform: Platform) -> list[Fact]:
         if is_absent or why.detail == NOT_RECORDED:
             absent.setdefault(why.detail, []).append(source)
         else:
-            facts.append(Fact("Not readable", _failure_text(source, why, snapshot), "warn"))
+            facts.append(Fact("Not readable", failure_text(source, why, snapshot), "warn"))
     listed = [f"{reason}: {', '.join(sources)}" for reason, sources in absent.items()]
     return [*(Fact("Not available", text, "dim") for text in listed), *facts]
 
 
-def _failure_text(source: str, why: Unreadable, snapshot: Snapshot) -> str:
+def failure_text(source: str, why: Unreadable, snapshot: Snapshot) -> str:
     """``queue counters of ens192: not supported by vmxnet3``: of one link, with its name."""
     match = LINK_OF_FAILURE.match(why.detail)
     if match is None:

@@ -35,6 +35,7 @@ from nictop.probe.records import Hello, Link, VirtualFunction
 from nictop.report.diff.age import notes_of
 from nictop.report.diff.findings import OneSidedFinding, Side, compared_findings, named_link
 from nictop.report.diff.matching import NicPair, match_nics, nics_of
+from nictop.report.diff.on_demand import NOT_READ_THEN, without_unshared_failures
 from nictop.report.diff.own_values import OwnValues, host_values
 from nictop.report.diff.routes import routes_of_host, routes_of_nic
 from nictop.report.diff.unknown import NOT_KNOWN, UnknownFacts
@@ -76,6 +77,7 @@ ABSENCE_LABELS = frozenset(("Not readable", "Not available", "n/a"))
 """Facts that say themselves what is not known."""
 WITHOUT_VALUE = "none"
 """Text of facts that say that there is nothing of their kind."""
+NOT_READABLE = ("Host", "Not readable")
 REBOOTED = "Boot (rebooted in between)"
 NO_FURTHER_ITEM = "none of these"
 """Of a side whose list has nothing that the other does not have."""
@@ -246,13 +248,24 @@ def _pairs(left: Side, right: Side) -> list[NicPair]:
 def _host_differences(
     left: Snapshot, right: Snapshot, expectations: Expectations
 ) -> tuple[Difference, ...]:
+    our_side, our_failures = without_unshared_failures(left, right)
+    their_side, their_failures = without_unshared_failures(right, left)
     ours, theirs = (
-        _facts(_sections_of_host(host), OwnValues(host_values(host))) for host in (left, right)
+        _facts(_sections_of_host(host), OwnValues(host_values(host)))
+        for host in (our_side, their_side)
     )
     unknown = (UnknownFacts(left), UnknownFacts(right))
     found = _differences(ours, theirs, unknown, expectations)
     sysctls = _sysctl_differences(sysctl_values(left), sysctl_values(right), expectations)
-    return (*found, *sysctls)
+    return (*found, *_unshared(our_failures, their_failures), *sysctls)
+
+
+def _unshared(ours: str, theirs: str) -> Iterator[Difference]:
+    """Failures to read what was not read of the other side."""
+    if ours:
+        yield Difference(*NOT_READABLE, ours, "", "unknown", right_unknown=NOT_READ_THEN)
+    if theirs:
+        yield Difference(*NOT_READABLE, "", theirs, "unknown", left_unknown=NOT_READ_THEN)
 
 
 def _sections_of_host(snapshot: Snapshot) -> list[Section]:

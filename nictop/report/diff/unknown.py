@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from nictop.model.devices.lldp import neighbours, why_no_neighbour
 from nictop.model.facts import absence_reason
 from nictop.model.facts.ethtool import PART_NAMES
+from nictop.model.facts.lldp import TITLE as LLDP_TITLE
 from nictop.model.snapshot import Snapshot, is_unread_link
 from nictop.model.text.words import UNKNOWN_REASONS
 from nictop.probe.records import Link, PciFunction, Unreadable
@@ -118,6 +120,9 @@ class UnknownFacts:
         if section in ("Routing", "Routes") and self._host.inventory.routing is None:
             why = self._host.inventory.unreadable.get("routing")
             return ROUTING_NOT_READ if why is None else reason_text("routing", why)
+        if section == LLDP_TITLE and self._link is not None:
+            is_known = neighbours(self._link, self._host.snapshot)
+            return "" if is_known else why_no_neighbour(self._link, self._host.snapshot).text
         for field in self._ethtool_fields(section, label):
             why = self._ethtool_failure(field)
             if why is not None:

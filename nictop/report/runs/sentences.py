@@ -8,7 +8,7 @@ terminal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -92,6 +92,8 @@ MAX_SIGNIFICANT = 999.5
 MAX_NICS_IN_SENTENCE, MAX_PEERS_IN_SENTENCE, MAX_OUTPUT_LINES = 4, 3, 6
 MAX_DEVICES_IN_RESULT = 4
 MIN_REST_SHARE = 0.01
+MIN_EMPTY_SECONDS = 0.5
+"""At the end of a run, for which it is said that nothing was received any more."""
 REPORTED = " (reported by iperf3)"
 ACKNOWLEDGED = " (acknowledged by its TCP)"
 NO_OWN_CONNECTIONS = "no TCP connection of its processes was seen"
@@ -164,8 +166,10 @@ def seconds_text(plan: RunPlan, figures: TransactionFigures | None = None) -> st
     """``10 s``; ``10 s idle, 10 s loaded``. `figures`: of such a run that has ended, of which each
     phase has the seconds that were measured: the first ones beside a bulk flow are not."""
     if plan.test == "loaded" and figures is not None and figures.idle is not None:
-        idle, loaded = map(units.duration, (figures.idle.seconds, figures.seconds))
-        return f"{idle} idle, {loaded} loaded"
+        idle = f"{units.duration(figures.idle.seconds)} idle"
+        if not figures.seconds:  # none of their intervals lies wholly in that phase
+            return f"{idle}, no requests measured under load"
+        return f"{idle}, {units.duration(figures.seconds)} loaded"
     seconds = f"{plan.time} s" if plan.files is None else f"at most {plan.time} s"
     if plan.test == "loaded":
         return f"{seconds} idle, {seconds} loaded"
@@ -564,15 +568,46 @@ def _transaction_texts(result: Result, figures: TransactionFigures) -> Iterator[
     rate, count = units.quantity(figures.rate, ""), units.count(figures.latency.count)
     seconds = units.duration(figures.seconds)
     name = "connections" if plan.test == "crr" else "transactions"
+    empty = _nothing_after_text(result, _answers(figures))
     if plan.files is None:
-        yield f"{rate} {name}/s ({count} in {seconds}){_of_requested(result)}"
+        yield f"{rate} {name}/s ({count} in {seconds}{empty}){_of_requested(result)}"
     else:
-        yield f"{count} transactions in {seconds} ({rate}/s)"
+        yield f"{count} transactions in {seconds} ({rate}/s){empty}"
     if figures.lost or plan.protocol == "udp":
         sent = count_noun(figures.latency.count + figures.lost, "request")
         yield lost_text(figures.lost, sent, figures.lost_share)
     if figures.ended_early:
         yield f"ended early: {clean(figures.ended_early)}"
+
+
+TimedData = tuple[float, bool]
+"""End of an interval on the axis of a run, and whether something was received in it."""
+
+
+def _answers(figures: TransactionFigures) -> list[TimedData]:
+    return [(point.time, point.latency.count > 0) for point in figures.points]
+
+
+def _arrivals(flow: Flow) -> list[TimedData]:
+    """As its receiver reported them."""
+    points = (point for point in flow.points if not point.interval.sends)
+    return [(point.time, point.interval.bytes > 0) for point in points]
+
+
+def _nothing_after_text(result: Result, reported: Sequence[TimedData]) -> str:
+    """``, nothing after 4.00 s``, of a run that failed or to whose NICs something happened: its
+    figures are of before; "": data was received up to its last intervals, or never."""
+    times = [time for time, has_data in reported if has_data]
+    if not times or not _is_disturbed(result):
+        return ""
+    last, end = times[-1], reported[-1][0]
+    if last <= 0 or end - last < MIN_EMPTY_SECONDS:
+        return ""
+    return f", nothing after {units.duration(last)}"
+
+
+def _is_disturbed(result: Result) -> bool:
+    return result.failure is not None or bool(result.event)
 
 
 def lost_text(lost: int, of_sent: str, share: float) -> str:
@@ -637,9 +672,17 @@ def _phase_text(phase: IdlePhase | TransactionFigures, result: Result) -> str:
         text = latency_text(phase.latency.summary())
     text += f"; {count_noun(sent, 'request')} in {units.duration(phase.seconds)}"
     text += _left_out_text(phase, result)
+    figures = result.transactions
+    if figures is not None and phase is _last_phase(figures):
+        text += _nothing_after_text(result, _answers(figures))
     if phase.lost:
         text += f", {phase.lost} lost ({units.percentage(phase.lost_share)})"
     return text
+
+
+def _last_phase(figures: TransactionFigures) -> IdlePhase | TransactionFigures | None:
+    """Of a loaded run, that in which it ended."""
+    return figures.idle if figures.loaded_since is None else figures
 
 
 def _left_out_text(phase: IdlePhase | TransactionFigures, result: Result) -> str:
@@ -740,6 +783,7 @@ def _goodput_text(result: Result, flow: Flow) -> str:
         text += f", mean of {units.duration(seconds)}"
         if not is_same_time(seconds, result.plan.time):
             text += f" (planned: {result.plan.time} s)"
+    text += _nothing_after_text(result, _arrivals(flow))
     share = result.share_of_ceiling(flow)
     if share is not None:
         text += f", {units.percentage(share)} of line rate"
@@ -759,10 +803,9 @@ def unplanned_seconds(result: Result, flow: Flow) -> float | None:
     planned, if the run was stopped. None: they need not be named, or are not known."""
     plan, received = result.plan, flow.received
     are_equal = result.common_seconds is None
-    is_disturbed = result.failure is not None or bool(result.event)
     if received is None or plan.files is not None or not math.isfinite(received.seconds):
         return None
-    if is_disturbed or not are_equal:
+    if _is_disturbed(result) or not are_equal:
         return received.seconds
     if result.stopped is None or is_same_time(plan.time, received.seconds):
         return None

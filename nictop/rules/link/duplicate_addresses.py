@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from nictop.model.devices.links import global_addresses
@@ -27,6 +27,7 @@ from nictop.rules.profiles.outward import (
     carries_session,
     is_join_unknown,
     is_outward,
+    is_same_link,
     joined_text,
     may_be_one_network,
     network_evidence,
@@ -35,6 +36,7 @@ from nictop.rules.profiles.outward import (
     why_join_is_unknown,
 )
 from nictop.rules.registry import Outcomes, pair_rule
+from nictop.rules.routes.facts import is_in_vrf
 from nictop.rules.routes.rewriting import routes_lost_with_address, secondaries_of
 from nictop.rules.subjects import (
     ARPING_NOTE,
@@ -64,8 +66,12 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     address of the other, or both have the same neighbour with the same MAC address. Where that is
     not known of two veths of one machine, the check is among those that are skipped, with the
     address. Not compared: bridges used only by containers or virtual
-    machines (docker0, virbr0), link-local addresses, and lo. Critical: duplicate address detection
-    of the kernel or NetworkManager rejected the address on this host, and the other host has it.
+    machines (docker0, virbr0), and link-local addresses. An address on lo, or on another link
+    outside that network, is reported if the host has a subnet in common with the one whose address
+    it is: what it sends there stays on it. Info if the other host has a second address of the
+    subnet, as for a virtual address whose servers have it on lo (LVS direct routing). Critical:
+    duplicate address detection of the kernel or NetworkManager rejected the address on this host,
+    and the other host has it.
     Warning: both use it. Info: both have it with prefix length 32 (IPv6: 128), as for a virtual
     address (VRRP) or anycast; or the link of one of them is set down, so that it is a duplicate as
     soon as that is up.
@@ -97,6 +103,7 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
             yield from _on_both(places, hosts)
             yield from _not_known_to_be_joined(places, hosts)
     yield from _once_they_are_up(hosts)
+    yield from _kept_by_itself(hosts, seen)
 
 
 def _not_known_to_be_joined(
@@ -189,6 +196,97 @@ def _once_it_is_up(
         fixes=tuple(_changes(place, others[0], hosts)),
         item=address,
         also=[(other.host, other.link) for other in others],
+    )
+
+
+def _kept_by_itself(
+    hosts: Sequence[HostFacts], seen: Mapping[str, Sequence[NetworkPlace]]
+) -> Iterator[Finding]:
+    """Addresses that a host has on a link outside the network in which another host has them, and
+    with which it has a subnet in common. `seen`: address → the places of hosts' outward links."""
+    for host in hosts:
+        own = list(outward_addresses(host))
+        for copy in _local_places(host):
+            others = [
+                other
+                for other in seen.get(copy.address.address, ())
+                if other.host is not host
+                and not _is_told_of_both(copy, other, own, hosts)
+                and _is_in_subnet_of_any(own, other, hosts)
+            ]
+            if others:
+                yield _own_copy(copy, others, hosts)
+
+
+def _local_places(host: HostFacts) -> Iterator[NetworkPlace]:
+    """What the kernel delivers to the host itself, by its table of local routes."""
+    for link in host.links:
+        if not is_up(link) or is_in_vrf(host, link):
+            continue
+        for address in link.addresses:
+            if address.scope != "link" and FAILED_DETECTION not in address.flags:
+                yield NetworkPlace(host, link, address, veth=veth_of(host, link))
+
+
+def _is_told_of_both(
+    copy: NetworkPlace,
+    other: NetworkPlace,
+    own: Sequence[NetworkPlace],
+    hosts: Sequence[HostFacts],
+) -> bool:
+    """The address is on two links of one network, or on one link that is watched twice."""
+    if copy.link.ifindex not in {place.link.ifindex for place in own}:
+        return False
+    return is_same_link(copy, other) or may_be_one_network(copy, other, hosts)
+
+
+def _is_in_subnet_of_any(
+    own: Sequence[NetworkPlace], other: NetworkPlace, hosts: Sequence[HostFacts]
+) -> bool:
+    return any(
+        place.address.address != other.address.address
+        and _is_in_subnet(place, other)
+        and may_be_one_network(place, other, hosts)
+        for place in own
+    )
+
+
+def _own_copy(
+    copy: NetworkPlace, others: Sequence[NetworkPlace], hosts: Sequence[HostFacts]
+) -> Finding:
+    here, address, other = copy.host.name, copy.address.address, others[0]
+    there = other.host.name
+    may_be_virtual = _is_virtual(other) or _is_one_of_several(other)
+    why = (
+        f"{here} delivers packets to {address} to itself: none that it sends there reaches "
+        f"{there}, and its answers to {address} stay on it."
+    )
+    if may_be_virtual:
+        why += (
+            f" For a virtual address that {here} serves as well (LVS direct routing, anycast) this "
+            f"is correct: {there} has another address."
+        )
+    title = f"Remove {copy.written} from {copy.link.name}"
+    return link_finding(
+        "info" if may_be_virtual else "warning",
+        copy.host,
+        copy.link,
+        f"{address} is also on {_listed(others)}: {here} cannot reach {there} by it",
+        evidence=_evidence(copy, others),
+        why=why,
+        fixes=() if may_be_virtual else (_without_address(copy, title),),
+        item=address,
+        also=[(one.host, one.link) for one in others],
+    )
+
+
+def _is_one_of_several(place: NetworkPlace) -> bool:
+    """Its link has another address of the family in its subnet."""
+    return any(
+        address.address != place.address.address
+        and address.family == place.address.family
+        and _is_in_subnet(NetworkPlace(place.host, place.link, address), place)
+        for address in global_addresses(place.link)
     )
 
 
@@ -386,7 +484,8 @@ def _changes(place: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts
     fixes = [another]
     kept = _other_of_subnet(place, hosts)
     if kept is not None:
-        fixes = [_without_address(place, kept), as_alternative(another)]
+        title = f"Remove {place.written} from {place.link.name}, which has {kept.written} as well"
+        fixes = [_without_address(place, title), as_alternative(another)]
     there = as_alternative(_another_address(other))
     fixes.append(replace(there, where="peer", peer=other.host.name))
     return fixes
@@ -415,9 +514,8 @@ def _other_of_subnet(place: NetworkPlace, hosts: Sequence[HostFacts]) -> Network
     return None
 
 
-def _without_address(place: NetworkPlace, kept: NetworkPlace) -> Fix:
+def _without_address(place: NetworkPlace, title: str) -> Fix:
     host, link = place.host, place.link
-    title = f"Remove {place.written} from {link.name}, which has {kept.written} as well"
     profile = profile_of_address(host, link, place.written)
     if profile is not None:
         name, again = f"{place.address.family}.addresses", bring_up(host, profile)

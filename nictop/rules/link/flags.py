@@ -5,6 +5,9 @@ Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast; ip-sysctl.rst 
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.devices.links import global_addresses
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
@@ -61,9 +64,7 @@ def arp_is_off(host: HostFacts) -> Outcomes:
     net/ipv6/ndisc.c ndisc_netdev_event, ndisc_constructor, net/core/neighbour.c neigh_changeaddr.
     """
     for link in host.links:
-        if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP:
-            continue
-        if link_driver(link) in DRIVERS_WITHOUT_ARP or not _is_addressed(host, link):
+        if not is_without_arp(link) or not _is_addressed(host, link):
             continue
         yield link_finding(
             "critical",
@@ -77,6 +78,39 @@ def arp_is_off(host: HostFacts) -> Outcomes:
             "without an answer.",
             fixes=(_turn_on_fix(link, "arp"),),
         )
+
+
+def is_without_arp(link: Link) -> bool:
+    """ARP is off on a link that needs it."""
+    if not link.flags & IFF_NOARP or link.kind in KINDS_WITHOUT_ARP:
+        return False
+    return link.type == ARPHRD_ETHER and link_driver(link) not in DRIVERS_WITHOUT_ARP
+
+
+class AddressObstacle(NamedTuple):
+    """Why a link would not be reached by an address that it is given."""
+
+    text: str
+    """``ARP is off (NOARP)``"""
+    evidence: tuple[Evidence, ...]
+    fix: Fix
+
+
+def address_obstacles(host: HostFacts, link: Link) -> Iterator[AddressObstacle]:
+    """What the rules of this module report only of links that have an address."""
+    if is_without_arp(link):
+        flags = Evidence("flags", "NOARP", _show_command(link))
+        yield AddressObstacle("ARP is off (NOARP)", (flags,), _turn_on_fix(link, "arp"))
+        return
+    names = never_answering_settings(host, link)
+    if names:
+        text = f"it does not answer ARP requests (arp_ignore {NEVER_ANSWER})"
+        yield AddressObstacle(text, _arp_ignore_evidence(names), _answer_fix(host, names))
+
+
+def obstacles_text(obstacles: Sequence[AddressObstacle]) -> str:
+    """`` ARP is off (NOARP): an address alone does not work.``; "": there are none."""
+    return "".join(f" {one.text}: an address alone does not work." for one in obstacles)
 
 
 @host_rule(
@@ -103,16 +137,24 @@ def arp_requests_are_not_answered(host: HostFacts) -> Outcomes:
         if not global_addresses(link, "ipv4") or not _is_addressed(host, link):
             continue
         names = never_answering_settings(host, link)
-        fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
         yield link_finding(
             "critical",
             host,
             link,
             "does not answer ARP requests (arp_ignore 8)",
-            evidence=tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names),
+            evidence=_arp_ignore_evidence(names),
             why="Hosts in its subnet, including gateways, cannot resolve its address.",
-            fixes=(one_fix("Answer ARP requests", fixes, ARP_IGNORE_NOTE),),
+            fixes=(_answer_fix(host, names),),
         )
+
+
+def _arp_ignore_evidence(names: Sequence[str]) -> tuple[Evidence, ...]:
+    return tuple(Evidence(name, str(NEVER_ANSWER), f"sysctl {name}") for name in names)
+
+
+def _answer_fix(host: HostFacts, names: Sequence[str]) -> Fix:
+    fixes = [sysctl_fixes(host, name, 0, old=NEVER_ANSWER)[0] for name in names]
+    return one_fix("Answer ARP requests", fixes, ARP_IGNORE_NOTE)
 
 
 def _never_answers_somewhere(host: HostFacts) -> bool:

@@ -498,6 +498,7 @@ def _veth_finding(
         why=f"Packets above {_forwarded_bytes(ends.smaller)} bytes from the larger end are dropped "
         f"at the smaller one ({VLAN_NOTE}). {_lost_there(ends)}",
         fixes=_equal_ends(host, ends, watched),
+        also=[] if ends.other is None else [(ends.owner or host, ends.other)],
     )
 
 

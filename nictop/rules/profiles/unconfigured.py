@@ -3,6 +3,8 @@ may still have no address, and one that NetworkManager only describes has lost i
 
 from __future__ import annotations
 
+from itertools import chain
+
 from nictop.model.devices.links import has_global_address
 from nictop.model.managers.configuration import file_and_line
 from nictop.model.managers.link_managers import is_only_described
@@ -23,6 +25,7 @@ from nictop.rules.fixes.profiles import (
 )
 from nictop.rules.host import HostFacts
 from nictop.rules.link.carrier_causes import NIC_FAULTS
+from nictop.rules.link.flags import address_obstacles, obstacles_text
 from nictop.rules.profiles.naming_files import configuration_matches_a_missing_mac_address
 from nictop.rules.profiles.nics import (
     address_evidence,
@@ -104,6 +107,7 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
         title = "no IP address, and nothing configures it"
         if not is_up(link):
             title = "down, no IP address, and nothing configures it"
+        obstacles = list(address_obstacles(host, link))
         yield link_finding(
             "warning" if host.is_guest else "info",
             host,
@@ -113,9 +117,11 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
                 Evidence("state", _state(link), f"ip link show dev {link.name}"),
                 address_evidence(link),
                 Evidence("stanzas", "none", "netplan, ifupdown, networkd, ifcfg files"),
+                *chain.from_iterable(one.evidence for one in obstacles),
             ),
-            why="Only what a configuration names gets an address and is set up.",
-            fixes=_fixes(host, link),
+            why="Only what a configuration names gets an address and is set up."
+            + obstacles_text(obstacles),
+            fixes=(*_fixes(host, link), *(one.fix for one in obstacles)),
         )
 
 
@@ -192,6 +198,7 @@ def networkmanager_only_describes_the_nic(host: HostFacts) -> Outcomes:
             continue
         if is_unassigned_vf(host, link) or _is_used(host, link):
             continue
+        obstacles = list(address_obstacles(host, link))
         yield link_finding(
             "warning",
             host,
@@ -202,10 +209,11 @@ def networkmanager_only_describes_the_nic(host: HostFacts) -> Outcomes:
                 *profile_evidence(described),
                 address_evidence(link),
                 *other_profiles(host, link),
+                *chain.from_iterable(one.evidence for one in obstacles),
             ),
             why="NetworkManager leaves it to whoever had given it an address, and activates no "
-            "profile by itself.",
-            fixes=_profile_fixes(host, link),
+            "profile by itself." + obstacles_text(obstacles),
+            fixes=(*_profile_fixes(host, link), *(one.fix for one in obstacles)),
         )
 
 

@@ -100,7 +100,8 @@ def result_of(log: RunLog) -> Result:
     transactions = _transactions(log, axis)
     has_transactions = transactions is not None
     loads = host_loads(log, flows, axis)
-    if transactions is not None and not plan.has_bulk:
+    # of a run that failed, the CPU time is of more seconds than the transactions
+    if transactions is not None and not plan.has_bulk and log.failure is None:
         loads = with_transaction_costs(loads, transactions)
     tools = _tools(log)
     chosen = _chosen_nics(log, axis)

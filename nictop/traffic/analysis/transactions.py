@@ -65,11 +65,14 @@ def transaction_figures(
 ) -> TransactionFigures | None:
     """`intervals`: with their ends on the axis of the run. `stopped`: when the user stopped
     it; then the intervals until then are the result, as the generator was ended before its total.
-    None: nothing was measured."""
+    One that failed without a total has those until its last answer. None: nothing was measured."""
     reported = list(intervals)
+    figures: TransactionFigures | None
     if stopped is not None:
         counted = [one for time, one in reported if is_before(time, one, stopped)]
         figures = _figures_of_intervals(counted)
+    elif total is None:
+        figures = _figures_of_intervals(_until_last_answer(one for _, one in reported))
     else:
         figures = _figures_of_total(plan, total)
     if figures is None:
@@ -78,10 +81,8 @@ def transaction_figures(
     return replace(figures, points=points, floors=tuple(floors))
 
 
-def _figures_of_total(plan: RunPlan, total: TransactionTotal | None) -> TransactionFigures | None:
+def _figures_of_total(plan: RunPlan, total: TransactionTotal) -> TransactionFigures:
     """As the generator reported them at its end."""
-    if total is None:
-        return None
     return TransactionFigures(
         total.seconds,
         total.latency,
@@ -89,6 +90,14 @@ def _figures_of_total(plan: RunPlan, total: TransactionTotal | None) -> Transact
         total.lost or 0,
         ended_early=total.stopped or _missing_files(plan, total),
     )
+
+
+def _until_last_answer(intervals: Iterable[TransactionInterval]) -> list[TransactionInterval]:
+    """After it the generator waited in vain."""
+    found = list(intervals)
+    while found and not found[-1].latency.count:
+        found.pop()
+    return found
 
 
 def _figures_of_intervals(

@@ -107,6 +107,8 @@ class RunLog:
     """Host of an end → its chosen NIC before the first byte; without those that are not known."""
     losses: Mapping[str, tuple[LossCount, ...]] = field(default_factory=dict)
     """Host → counters of lost packets that rose during the run."""
+    axis: float | None = None
+    """Of a part of a run (`of`): `axis_start` of the whole; None: it is by its own generators."""
 
     @property
     def first(self) -> FlowGroup:
@@ -166,7 +168,8 @@ class RunLog:
             return self
         # the path test was one of the port of the first group
         path_test = self.path_test if group is self.first else None
-        return replace(self, plan=group.plan, groups=(group,), path_test=path_test)
+        axis = axis_start(self)
+        return replace(self, plan=group.plan, groups=(group,), path_test=path_test, axis=axis)
 
     def group_of(self, identity: str) -> FlowGroup | None:
         """The group with this generator; None: it is of none."""
@@ -215,6 +218,8 @@ class RunLog:
 def axis_start(log: RunLog) -> float | None:
     """Start of the axis, in seconds of this machine's CLOCK_MONOTONIC: as the client reports it, or
     else the server."""
+    if log.axis is not None:
+        return log.axis
     for side in ("client", "server"):
         end = log.ends[side]
         if end.run_start is not None:

@@ -301,6 +301,8 @@ class Replay:
         side, moment = "earlier", recording.begin
         if direction > 0:
             what = "the recording ends" if recording.closed else "the newest is"
+            if self.is_past:
+                what = "the newest was"
             side, moment = "later", recording.end
         at = wall_clock_text(recording.wall_time(moment))
         self._notify(f"There is no {side} reading: {what} at {at}.", self._place_title)

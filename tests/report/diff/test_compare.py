@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.facts import width
+from nictop.model.facts.lldp import TITLE as LLDP_TITLE
 from nictop.model.snapshot import Snapshot, advance, with_state
 from nictop.probe.records import (
     Address,
@@ -21,6 +22,7 @@ from nictop.probe.records import (
     DriverInfo,
     Line,
     Link,
+    LldpNeighbour,
     ManagedDevice,
     NetworkManager,
     Outdated,
@@ -50,6 +52,7 @@ from nictop.report.diff.document import (
 )
 from nictop.report.diff.findings import Side
 from nictop.report.diff.matching import match_nics
+from nictop.report.diff.on_demand import NOT_READ_THEN
 from nictop.rules import RULES, Diagnosis, Finding, HostFacts, diagnose
 from nictop.wire.codec import decode
 from tests.support.findings import finding
@@ -690,7 +693,8 @@ def read_without_networkmanager(known: Side, name: str) -> Side:
     why = Unreadable("failed", "NetworkManager did not answer: no reply within 2 s")
     unread = replace(whole, networkmanager=None, unreadable={"networkmanager": why})
     snapshot = with_state(Snapshot.empty(name), "live", "")
-    for line in (Line(hello=known.snapshot.hello), Line(inventory=unread)):
+    read = Line(counters=known.snapshot.counters)
+    for line in (Line(hello=known.snapshot.hello), Line(inventory=unread), read):
         snapshot = advance(snapshot, line)
     return Side(name, snapshot, diagnose([HostFacts(snapshot)]))
 
@@ -723,3 +727,39 @@ def test_what_is_not_known_on_a_side_is_no_difference(is_left: bool) -> None:
     written = json.loads(diff_json(diff))
     assert written["differences"] == 0 and written["unknown"] == diff.number_unknown
     assert all(one["why_unchecked"].startswith(reason) for one in written["diff"]["findings"])
+
+
+UNSUPPORTED = Unreadable("not_offered", "ifindex 2: EOPNOTSUPP Operation not supported")
+
+
+def watched_side(name: str, *, watched: bool, time: float = 2.0) -> Side:
+    """Of which the queue counters of the link were read, which has none, or were not read."""
+    made = side(nic(2, "ens192"), name=name)
+    read = counters(time, {2: (0, 0)})
+    assert read.counters is not None
+    if watched:
+        failed = {"queues": UNSUPPORTED}
+        read = Line(counters=replace(read.counters, queues={2: ()}, unreadable=failed))
+    return replace(made, snapshot=advance(made.snapshot, read))
+
+
+def test_counters_of_the_link_on_the_screen_are_no_difference_to_a_host_that_is_not_there() -> None:
+    """They are read of no other."""
+    ours, theirs = watched_side("a", watched=True), watched_side("b", watched=False)
+    for left, right in ((ours, theirs), (theirs, ours)):
+        diff = compare_sides(left, right)
+        (found,) = (fact for fact in diff.host if fact.label == "Not readable")
+        assert found.kind == "unknown" and diff.number == 0
+        assert NOT_READ_THEN in (found.left_unknown, found.right_unknown)
+        assert NOT_READ_THEN in diff_text(diff, 200)
+    both = compare_sides(ours, watched_side("b", watched=True))
+    assert "Not readable" not in {fact.label for fact in both.host}
+
+
+def test_a_switch_port_that_was_not_listened_for_is_no_difference() -> None:
+    neighbour = LldpNeighbour("listened", "LLDP", "02:00:00:00:00:01", "port 1")
+    ours, theirs = side(nic(2, "ens192"), name="a"), side(nic(2, "ens192"), name="b")
+    ours = replace(ours, snapshot=replace(ours.snapshot, listened={2: neighbour}))
+    diff = compare_sides(ours, theirs)
+    found = [fact for fact in diff.facts() if fact.section == LLDP_TITLE]
+    assert found and {fact.kind for fact in found} <= {"unknown", "expected"}

@@ -396,6 +396,8 @@ def test_text_markdown_and_json() -> None:
     assert report.latency.p50 > 100 * report.idle_latency.p50
     assert "idle_latency" in json.loads(traffic_schema())["$defs"]["RunReport"]["properties"]
     assert msgspec.json.decode(msgspec.json.encode(report), type=type(report)) == report
+    idle_only = replace(loaded().transactions, seconds=0.0, loaded_since=None)  # type: ignore[type-var]
+    assert "10.0 s idle, no requests measured under load" in plan_text(LOADED, idle_only)
     assert plan_text(replace(LOADED, protocol="udp", streams=2, rate=500)) == (
         "latency under load, bulk flow client → server, 2 streams, requests over UDP, 10 s idle, "
         "10 s loaded, "

@@ -68,6 +68,24 @@ def test_packets_per_second_of_transactions_that_were_stopped() -> None:
     assert made.why_not_ranked[0].startswith("stopped after 4.0 of "), "as the transactions say"
 
 
+def test_the_goodput_of_a_run_that_failed_says_until_when_data_was_received() -> None:
+    """Its mean is over all reported seconds."""
+    empty = tuple(
+        IntervalPoint(float(end), Interval(end - 1.0, float(end), 0.0, sends=False))
+        for end in (5, 6, 7)
+    )
+    received = Total(False, False, 7.0, 8e6, 7e6)
+    made = result(flows=(flow(1.0, received=received, points=(*reports(4), *empty)),))
+    failed = replace(made, failure=Failure("stall", "no data"))
+    (text,) = (one.text for one in result_sentences(failed) if one.kind == "goodput")
+    assert ", mean of 7.00 s" in text and ", nothing after 4.00 s" in text
+    (text,) = (one.text for one in result_sentences(made) if one.kind == "goodput")
+    assert "nothing after" not in text
+    whole = replace(failed, flows=(flow(1.0, received=received, points=reports(7)),))
+    (text,) = (one.text for one in result_sentences(whole) if one.kind == "goodput")
+    assert "nothing after" not in text
+
+
 def test_intervals_after_the_stop_do_not_count() -> None:
     """A generator that takes seconds to end reports them."""
     idle = tuple(

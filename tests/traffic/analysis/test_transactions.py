@@ -28,6 +28,7 @@ from nictop.traffic.analysis.transactions import (
     transaction_bottleneck,
     transaction_figures,
 )
+from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import TransactionInterval, TransactionTotal
 from nictop.traffic.generators.latency import LatencyHistogram, LatencySummary
 from nictop.traffic.plan.plan import RunPlan
@@ -130,7 +131,19 @@ def test_figures_of_a_stopped_run_are_its_measured_intervals() -> None:
         found is not None and found.latency.count == 390 and (found.seconds, found.lost) == (2, 1)
     )
     assert transaction_figures(RR, None, reported[:1], (), stopped=99.0) is None
-    assert transaction_figures(RR, None, reported, (), stopped=None) is None, "it failed"
+
+
+def test_figures_of_a_run_that_failed_are_those_until_its_last_answer() -> None:
+    """There is no total: the generator waited in vain, and ended with an error."""
+    empty = [(float(end), interval(end - 1, 0)) for end in (3, 4, 5)]
+    reported = [(0.0, interval(0, 100, omitted=True)), (1.0, interval(0, 200)), *empty]
+    found = transaction_figures(RR, None, reported, (), stopped=None)
+    assert found is not None and (found.seconds, found.latency.count) == (1.0, 200)
+    assert transaction_figures(RR, None, empty, (), stopped=None) is None
+    failed = replace(rr(), transactions=found, failure=Failure("other", "no answer"), event="down")
+    (rate,) = (one.text for one in result_sentences(failed) if one.kind == "transactions")
+    assert rate == "▲ failed: 200 transactions/s (200 in 1.00 s, nothing after 1.00 s)"
+    assert "nothing after" not in str(result_sentences(replace(failed, failure=None, event="")))
 
 
 def test_files_that_were_not_reached() -> None:

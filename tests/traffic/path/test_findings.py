@@ -235,7 +235,7 @@ def test_a_smaller_mtu_of_a_watched_router_is_the_first_possible_cause() -> None
     assert one.rule == "path_mtu_black_hole"
     assert one.why.startswith("Possible: router lab0 has MTU 1400 and drops what is larger")
     assert [piece.value for piece in one.evidence if piece.what == "MTU of router lab0"] == ["1400"]
-    assert (one.fixes[0].peer, one.fixes[0].title) == ("router", "Set MTU 1500 on router lab0")
+    assert (one.fixes[0].peer, one.fixes[0].title) == ("router", "Set MTU 1500 on lab0")
     (unknown,) = path_findings(result, FACTS)
     assert unknown.why.startswith("Possible: a router on the path does not send ICMP")
 
@@ -371,7 +371,7 @@ def test_way_of_the_fix_and_its_duration_are_one_truth() -> None:
     icmp, udp, _ = healthy("a", "b").test.replies  # type: ignore[union-attr]
     tcp = PathReplies("tcp", "", 1, error="ETIMEDOUT")
     (one,) = found(replace(healthy("a", "b", replies=(icmp, udp, tcp)), listener=None), port=40000)
-    assert one.fixes[0].title == "Open the port on b for about two minutes"
+    assert one.fixes[0].title == "Open the port for about two minutes"
     assert place_text(one.host, one.fixes[0]) == "on b"
 
 

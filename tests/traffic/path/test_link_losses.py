@@ -9,11 +9,16 @@ from dataclasses import replace
 import pytest
 
 from nictop.model.text.words import IFF_UP
-from nictop.probe.records import Line, LinkChange, PathListener, PathSize, TrafficLine
+from nictop.probe.records import Line, LinkChange, PathListener, PathReplies, PathSize, TrafficLine
 from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
 from nictop.traffic.hosts.host import RunHost
-from nictop.traffic.path.findings.findings import path_findings
+from nictop.traffic.path.findings.findings import (
+    ALL_ANSWERED,
+    NOTHING_KNOWN,
+    PARTLY_ANSWERED,
+    path_findings,
+)
 from nictop.traffic.path.link_losses import ReportedLoss, with_common_times
 from nictop.traffic.path.run import PathRun
 from nictop.traffic.plan.plan import Endpoint, EndpointPair
@@ -37,7 +42,7 @@ def findings(
     without_carrier: bool = False,
 ) -> tuple[Finding, ...]:
     """Of a test from second 10 to 15 on both hosts. `changes`, `listener`, `without_carrier`: of
-    host a; `tested`: what is changed in the test of host b."""
+    host a; `tested`: what is changed in the test of host b; `NO_ANSWER` in both."""
     hosts = {name: RunHost(session_of(ScriptedSource(name))) for name in "ab"}
     for name, host in hosts.items():
         link = FACTS[name].snapshot.links[2]
@@ -50,7 +55,9 @@ def findings(
     run = PathRun(EndpointPair("", client, server), hosts, identity="x")
     reports = {"a": listener, "b": LISTENER}
     for side, name in enumerate("ab"):
-        test = healthy(name, "ba"[side], **(tested if name == "b" else {})).test
+        test = healthy(
+            name, "ba"[side], **(tested if name == "b" or tested is NO_ANSWER else {})
+        ).test
         names = f"x-path_listen-{side}", f"x-path_test-{side}"
         for one in (
             TrafficLine(10.0, names[0], "path_listener", path_listener=PathListener(40000)),
@@ -64,6 +71,7 @@ def findings(
 
 BLACK_HOLE = {"sizes": (PathSize("udp", 1500, 84, complete=False),)}
 NO_ANSWER = {"macs": (), "replies": (), "sizes": ()}
+LOST = {"replies": (PathReplies("icmp", "raw", 100, (0.001,) * 93),)}
 SILENCE = (BLACK_HOLE, NO_ANSWER, {"macs": ()})
 
 
@@ -77,9 +85,9 @@ def test_a_cable_that_was_out_meanwhile_explains_silence(tested: dict[str, objec
         "a",
         NIC,
     )
+    known = NOTHING_KNOWN if tested is NO_ANSWER else PARTLY_ANSWERED
     assert one.title == (
-        "lost its carrier at second 2 of the path test, back at second 17: not known what the path "
-        "passes"
+        f"lost its carrier at second 2 of the path test, back at second 17: {known}"
     )
 
 
@@ -100,13 +108,23 @@ def test_a_cable_that_was_out_meanwhile_explains_silence(tested: dict[str, objec
 )
 def test_what_is_said_of_it(changes: list[LinkChange], text: str) -> None:
     lost = [one for one in findings(changes, BLACK_HOLE) if one.rule == "path_link_lost"]
-    assert [one.title for one in lost] == [f"{text}: not known what the path passes"]
+    assert [one.title for one in lost] == [f"{text}: {PARTLY_ANSWERED}"]
+
+
+@pytest.mark.parametrize(
+    ("tested", "known"),
+    [({}, ALL_ANSWERED), (BLACK_HOLE, PARTLY_ANSWERED), (LOST, PARTLY_ANSWERED)],
+)
+def test_what_was_answered_before_a_loss_stays_known(tested: dict[str, object], known: str) -> None:
+    """At the very end of the test everything had been answered."""
+    (one,) = findings([change(14.0, False)], tested)
+    assert one.title == f"lost its carrier at second 4 of the path test: {known}"
 
 
 def test_a_loss_that_no_message_told_of_yet() -> None:
     """The kernel counts it at once, and tells of it up to a second later."""
     (one,) = findings([], BLACK_HOLE, listener=replace(LISTENER, carrier_changes=1))
-    assert one.title.startswith("lost its carrier during the path test: not known")
+    assert one.title.startswith("lost its carrier during the path test: what was answered")
 
 
 def test_a_nic_that_has_no_carrier_all_the_time() -> None:

@@ -13,7 +13,8 @@ from nictop.report.runs.sentences import result_sentences
 from nictop.traffic.analysis.assemble import result_of
 from nictop.traffic.experiment.steps import Experiment, ExperimentStep
 from nictop.traffic.failures import Failure
-from nictop.traffic.generators.intervals import Interval
+from nictop.traffic.generators.intervals import Interval, TransactionInterval
+from nictop.traffic.generators.latency import EMPTY
 from nictop.traffic.record.log import SocketSample
 from nictop.traffic.results.selection import StoredRun
 from nictop.traffic.results.store import encode_run, parse_run
@@ -105,6 +106,17 @@ def test_a_loss_is_told_once_also_if_its_message_is_read_later() -> None:
     (lost,) = run.view(5.0).incidents
     assert lost.sentence == f"{told} (kernel log: {text})"
     assert list(progress.lines(sample)) == []
+
+
+def test_a_loss_beside_a_bulk_flow_has_the_second_of_the_whole_run() -> None:
+    """As the event has, not that of the bulk flow, which begins later."""
+    run = Watched(replace(PLAN, test="loaded"))
+    run.report("client", TransactionInterval(0.0, 1.0, 0.0, False, latency=EMPTY))
+    run.report("server", Interval(22.0, 23.0, 1e9, False), group=run.log.last)
+    run.log.last.ends["client"].run_start = AXIS_START + 20.0
+    run.log.hosts["a"].session.process(Line(link_change=change(55.0, carrier=False)))
+    found = timeout_failure(run.log.of(run.log.last), 1e6, 30.0, is_deadline=False)
+    assert "a ens4 lost its carrier at second 25" in found.sentence
 
 
 def test_addresses_that_could_not_be_read_are_not_lost() -> None:

@@ -901,10 +901,7 @@ async def test_the_report_of_a_moment_has_the_runs_that_were_over(tmp_path: Path
             await screen.until(lambda: shown(screen) is LiveScreen)
             if not pages:
                 await screen.until(
-                    lambda: (
-                        "still running at this time of the recording"
-                        in "\n".join(screen.notifications())
-                    )
+                    lambda: "still running at this time" in "\n".join(screen.notifications())
                 )
             pages.append(await asyncio.to_thread(path.read_text))
         assert [page.count('class="run"') for page in pages] == [1, 2]

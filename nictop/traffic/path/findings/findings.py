@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from nictop.probe.light_dataclasses import replace
-from nictop.probe.records import DropReport, Firewalls
+from nictop.probe.records import DropReport, Firewalls, PathTest
 from nictop.rules.far_ends import find_far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
 from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
@@ -140,22 +140,45 @@ def _with_notes(finding: Finding, facts: Mapping[str, HostFacts]) -> Finding:
     return replace(finding, fixes=with_ipv6_notes(host, finding.fixes, hosts))
 
 
+NOTHING_KNOWN = "not known what the path passes"
+ALL_ANSWERED = "all packets of the test were answered while it was up"
+PARTLY_ANSWERED = "what was answered passed while it was up, of the rest nothing is known"
+
+
 def _despite_losses(
     found: Sequence[Finding], result: PathResult, facts: Mapping[str, HostFacts]
 ) -> list[Finding]:
     """The links that were without carrier meanwhile, and of the findings those that rest on
     something that was answered or reported: the others may be of that time alone."""
-    lost = [_link_loss(loss, facts[loss.host]) for loss in result.link_losses]
+    known = _known_despite_loss(result)
+    lost = [_link_loss(loss, facts[loss.host], known) for loss in result.link_losses]
     return lost + [finding for finding in found if finding.rule in SEEN_RULES]
 
 
-def _link_loss(loss: LinkLoss, host: HostFacts) -> Finding:
+def _known_despite_loss(result: PathResult) -> str:
+    """What the answers of the test say: there was a link while they were received."""
+    tests = [direction.test for direction in result.directions]
+    if not any(one.rtts for test in tests if test is not None for one in test.replies):
+        return NOTHING_KNOWN
+    are_answered = all(test is not None and _is_all_answered(test) for test in tests)
+    return ALL_ANSWERED if are_answered else PARTLY_ANSWERED
+
+
+def _is_all_answered(test: PathTest) -> bool:
+    return (
+        test.macs != ()
+        and all(len(replies.rtts) >= replies.sent for replies in test.replies)
+        and all(size.largest == size.limit for size in test.sizes)
+    )
+
+
+def _link_loss(loss: LinkLoss, host: HostFacts, known: str) -> Finding:
     return path_finding(
         "path_link_lost",
         "critical" if loss.text == NO_CARRIER else "warning",
         host,
         host.link_at(loss.ifindex),
-        f"{loss.text}: not known what the path passes",
+        f"{loss.text}: {known}",
         evidence=(Evidence("link", loss.text, "rtnetlink"),),
         why="Packets that were not answered while it was down say nothing of MTU, losses, "
         "firewalls and MAC addresses on the path.",

@@ -273,7 +273,7 @@ def _fixes(
     lines = _opening_lines(tested, "udp" if "udp" in protocols else "tcp")
     if not lines:
         return ()
-    title = f"Open the port on {tested.receiver.host} for about two minutes"
+    title = "Open the port for about two minutes"
     where: WhereToType = "here" if host is tested.peer else "peer"
     return on_peer(tested.receiver.host, (Fix(where, title, tuple(map(stored_line, lines))),))
 

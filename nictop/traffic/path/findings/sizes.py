@@ -165,7 +165,7 @@ def _raised_nics(smaller: Sequence[SmallerNic], size: PathSize) -> Iterator[Fix]
     for nic in smaller:
         if nic.host is None or nic.link is None or not can_have_mtu(nic.link, size.limit):
             continue
-        title = f"Set MTU {size.limit} on {nic.text}"
+        title = f"Set MTU {size.limit} on {nic.name}"
         fix = _mtu_fix("peer", title, nic.name, size.limit, nic.mtu)
         yield replace(fix, note=WHOLE_PATH_NOTE, peer=nic.host.name)
 

@@ -179,7 +179,7 @@ class ResultsScreen(FramedScreen):
         if not replay.runs:
             return ("No traffic test was recorded.",)
         now, recording, count = self.nictop.now(), replay.playback.recording, len(replay.runs)
-        lines = ["No traffic test has ended at this time of the recording.", ""]
+        lines = ["No traffic test has ended at this time.", ""]
         for number, run in enumerate(replay.runs[:MAX_LISTED_TESTS], 1):
             state = "has been running since" if run.begin <= now else "begins at"
             at = wall_clock_text(recording.wall_time(run.begin))

@@ -43,10 +43,12 @@ WHOLE_ENDS_CELLS = 1000
 def headline_text(run_view: RunView, glyphs: Glyphs = UNICODE, room: int = 1000) -> str:
     """`goodput_text`, with what the result lacks: ``3.21 Gb/s ▲ path not verified``; ``3.21 Gb/s ▲
     not verified`` if that does not fit into `room` cells. While it runs, ``link lost at second 7``
-    until a whole interval was measured since then."""
+    until a whole interval was measured since then. ``✖ failed``, as in the lists of results."""
     text, result = goodput_text(run_view), run_view.result
     if result is None:
         return text or _loss_text(run_view)
+    if result.failure is not None:
+        return f"{glyphs.critical} failed"
     caveat = caveat_of(result)
     if width(with_caveat(text, caveat, glyphs)) > room:
         caveat = caveat.removeprefix("path ")

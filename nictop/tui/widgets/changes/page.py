@@ -27,6 +27,7 @@ from nictop.changes.wording import (
     KEPT_STATES,
     LABEL_INDENT,
     LOST_TEXT,
+    OLD_PLAN_LABELS,
     PLANNED_LABELS,
     UNKNOWN_LABELS,
     UNUSED_LABELS,
@@ -127,13 +128,13 @@ class ChangePage:
         confirmation is asked for."""
         stage = self._progress.stage
         if asks_twice:
-            return [*self._second_question(), *self._plan("Plan")]
+            return [*self._second_question(), *self._plan("Plan", snapshot)]
         lines = list(self._head(now, snapshot))
         if stage in ("applying", "applied", "undoing", "disconnected") and snapshot is not None:
             lines += self._checks(snapshot)
         if stage == "ended":
             lines += self._ending(snapshot)
-        return lines + self._plan(_plan_title(self._progress))
+        return lines + self._plan(_plan_title(self._progress), snapshot)
 
     # ------------------------------------------------------------------------------------- its head
 
@@ -403,12 +404,14 @@ class ChangePage:
 
     # ------------------------------------------------------------------------------------ its parts
 
-    def _plan(self, title: str) -> list[SpanLine]:
+    def _plan(self, title: str, snapshot: Snapshot | None) -> list[SpanLine]:
         if not self._progress.plan:
             commands = self._command_lines(commands_of(self._progress))
             return [section_line("Commands", self._cells), *commands]
         lines: list[SpanLine] = [section_line(title, self._cells)]
         labels, has_ended = _value_labels(self._progress), self._progress.stage == "ended"
+        if labels == PLANNED_LABELS and _is_older(self._progress, snapshot):
+            labels = OLD_PLAN_LABELS
         goes_on = False
         for text in plan_lines(
             self._progress.plan, max(24, self._cells - 2), labels=labels, has_ended=has_ended
@@ -471,6 +474,14 @@ def _plan_title(progress: ChangeProgress) -> str:
     if progress.stage == "applied" or progress.outcome in KEPT_STATES:
         return "Applied"
     return "Requested"
+
+
+def _is_older(progress: ChangeProgress, snapshot: Snapshot | None) -> bool:
+    """Of its host something newer than the plan was received: an event or an inventory."""
+    if snapshot is None or progress.plan_read_at is None:
+        return False
+    known = [one.time for one in (snapshot.event, snapshot.inventory) if one is not None]
+    return max(known, default=0.0) > progress.plan_read_at
 
 
 def _value_labels(progress: ChangeProgress) -> tuple[str, str]:

@@ -156,6 +156,10 @@ def test_a_plan_that_was_read_before_an_event_says_so() -> None:
     assert "▲  The plan was read before an event (link)" in words(prepared, snapshot=newer)
     older = replace(read_inventory(1.0), event=Outdated(4.0, "link"))
     assert "read before" not in words(prepared, snapshot=older)
+    assert "current      mtu 1500" in words(prepared, snapshot=older)
+    for later in (newer, read_inventory(6.0)):
+        text = words(prepared, snapshot=later)
+        assert "when planned mtu 1500" in text and "current " not in text
 
 
 def test_the_plan_is_about_what_the_checks_report_now() -> None:
