@@ -30,7 +30,7 @@ from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.failed_attempts import FailedAttempts
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
 from nictop.model.reboot import RebootTime
-from nictop.model.text.units import whole_seconds
+from nictop.model.text.units import wall_time_text, whole_seconds
 from nictop.probe.events.reach import reach_of
 from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -182,6 +182,9 @@ class Snapshot:
     its agent was not asked."""
     is_replayed: bool = False
     """It is read from a recording: what its probe was to read next may not be in it."""
+    functions_read_at: float | None = None
+    """Begin of an inventory of which only the PCI functions are known yet: they are newer than all
+    else that was read; None: they are of the inventory."""
 
     @property
     def is_lost(self) -> bool:
@@ -287,13 +290,33 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if event.source == "silence":
         return what
-    values = f"values were {what}"
+    values = _gone_text(snapshot) or f"values were {what}"
     is_begun = counters is not None and event.due is not None and event.due <= counters.time
     if snapshot.is_replayed and not is_begun:
         return values
     if counters is None or counters.time < event.time:
         return f"to be read again: {values}"
     return f"{_next_reading_text(event, counters.time, _last_stop(snapshot))}: {values}"
+
+
+def _gone_text(snapshot: Snapshot) -> str:
+    """``ens224 is gone since 15:54:24 UTC, its device is not read yet``; "": no NIC is gone. Not a
+    veth or tap, which has no device."""
+    gone = [
+        (change.time, link.name)
+        for ifindex, change in snapshot.changes.items()
+        for link in (snapshot.departed.get(ifindex),)
+        if change.gone and link is not None and link.device is not None
+    ]
+    if not gone or snapshot.inventory is None:
+        return ""
+    time, name = max(gone)
+    inventory = snapshot.inventory
+    _, _, since = wall_time_text(inventory.wall - inventory.time + time).partition(" ")
+    text = f"{name} is gone since {since}"
+    if len(gone) > 1:
+        return f"{text}, and {len(gone) - 1} more; their devices are not read yet"
+    return f"{text}, its device is not read yet"
 
 
 def _last_stop(snapshot: Snapshot) -> float:
@@ -616,7 +639,44 @@ def _without(mapping: dict[int, T], ifindex: int) -> dict[int, T]:
     return {key: value for key, value in mapping.items() if key != ifindex}
 
 
+def has_functions_only(inventory: Inventory) -> bool:
+    """The first part of an inventory after an event."""
+    return "links" in inventory.pending
+
+
+def _with_functions(snapshot: Snapshot, known: Inventory, part: Inventory) -> Snapshot:
+    """With the PCI functions of `part` in the inventory, which stays as old as it is, without the
+    interfaces that were gone before they were read."""
+    if "pci" in part.unreadable:
+        return snapshot
+    gone = {
+        ifindex
+        for ifindex, change in snapshot.changes.items()
+        if change.gone and change.time < part.time
+    }
+    before = {function.address: function for function in known.pci}
+    functions = tuple(_with_age_of(before.get(one.address), one) for one in part.pci)
+    links = tuple(link for link in known.links if link.ifindex not in gone)
+    unreadable = {source: why for source, why in known.unreadable.items() if source != "pci"}
+    inventory = replace(known, pci=functions, links=links, unreadable=unreadable)
+    departed = {index: link for index, link in snapshot.departed.items() if index not in gone}
+    return replace(
+        snapshot,
+        inventory=with_shared_parts(inventory, known),
+        pci=functions,
+        departed=departed,
+        functions_read_at=part.time,
+    )
+
+
+def _with_age_of(known: PciFunction | None, function: PciFunction) -> PciFunction:
+    """Its age is read later."""
+    return function if known is None else replace(function, created=known.created)
+
+
 def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
+    if has_functions_only(inventory) and snapshot.inventory is not None:
+        return _with_functions(snapshot, snapshot.inventory, inventory)
     if snapshot.inventory is not None:
         inventory = with_shared_parts(inventory, snapshot.inventory)
     links = {link.ifindex: link for link in inventory.links}
@@ -644,6 +704,7 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         ),
         histories=with_inventory(snapshot.histories, inventory),
         troubles=_without_solved(snapshot.troubles, inventory),
+        functions_read_at=None,
     )
 
 
