@@ -69,6 +69,8 @@ MIN_LATE_READINGS = 3
 slow: after a pause of the host or of the network those that waited come at once."""
 MIN_PACE = 0.5
 """Time between the receipts of two readings / time between the readings."""
+MIN_RETRY_WAIT = 2.0
+"""Seconds until the next attempt from which on the key for one now is worth its room."""
 READING_A_RECORDING = "reading the recording"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
@@ -464,6 +466,10 @@ class HostSession:
             return "reconnecting" if has_sent else "connecting"
         left = units.whole_seconds(max(0.0, self.retry_at - now))
         return f"reconnecting in {left}" if has_sent else f"retry in {left}"
+
+    def waits_to_retry(self, now: float) -> bool:
+        """The next attempt to connect is some seconds away."""
+        return self.retry_at is not None and self.retry_at - now >= MIN_RETRY_WAIT
 
     def doing_text(self, now: float) -> str:
         """The step that is waited for: ``logging in, 4 s``; "": none."""

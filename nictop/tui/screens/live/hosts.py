@@ -203,7 +203,7 @@ class HostsScreen(FramedScreen):
         if host is None:
             return
         cells = view.scrollable_content_region.width
-        lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs)
+        lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs, labels=self.key_label)
         room = self.size.height - self.query_one(HostTable).size.height - MIN_OVERVIEW_ROWS - 6
         view.take_rows(max(1, min(len(lines), room)) + view.gutter.height)
         view.show_lines(lines)
