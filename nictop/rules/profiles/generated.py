@@ -211,7 +211,9 @@ def _without_carrier(
 ) -> Finding:
     """What helps is about the carrier; the profile is only named."""
     changes = link.carrier_changes
-    carrier = "none" if changes is None else f"none, {count_noun(changes, 'change')} {SINCE_CREATED}"
+    carrier = (
+        "none" if changes is None else f"none, {count_noun(changes, 'change')} {SINCE_CREATED}"
+    )
     return link_finding(
         severity,
         host,
