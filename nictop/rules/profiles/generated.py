@@ -162,8 +162,20 @@ def _generated(
         why += f" {outlook}"
     if not is_up(link):
         fixes.insert(0, set_link_up(link))
-    elif _waits_for_carrier(link, device):
-        return _without_carrier(host, link, device, profile, severity, title, why)
+    elif _waits_for_carrier(link, device):  # no profile helps
+        return link_finding(
+            severity,
+            host,
+            link,
+            title,
+            evidence=(
+                _carrier_evidence(link),
+                *profile_evidence(profile),
+                state_evidence(device),
+            ),
+            why=f"{CAUSES[nic_kind(host, link)].down} {why}",
+            fixes=plug_in_fixes(host, link),
+        )
     if is_only_described(device, active):
         severity = "warning"
         title = f"configured externally; auto-generated profile {quoted_name(profile.id)}"
@@ -200,33 +212,11 @@ def _waits_for_carrier(link: Link, device: ManagedDevice) -> bool:
     return device.state == UNAVAILABLE and link.carrier is False
 
 
-def _without_carrier(
-    host: HostFacts,
-    link: Link,
-    device: ManagedDevice,
-    profile: Profile,
-    severity: Severity,
-    title: str,
-    about_profile: str,
-) -> Finding:
-    """What helps is about the carrier; the profile is only named."""
-    changes = link.carrier_changes
-    carrier = (
-        "none" if changes is None else f"none, {count_noun(changes, 'change')} {SINCE_CREATED}"
-    )
-    return link_finding(
-        severity,
-        host,
-        link,
-        title,
-        evidence=(
-            Evidence("carrier", carrier, f"ip -d -s link show dev {link.name}"),
-            *profile_evidence(profile),
-            state_evidence(device),
-        ),
-        why=f"{CAUSES[nic_kind(host, link)].down} {about_profile}",
-        fixes=plug_in_fixes(host, link),
-    )
+def _carrier_evidence(link: Link) -> Evidence:
+    value = "none"
+    if link.carrier_changes is not None:
+        value += f", {count_noun(link.carrier_changes, 'change')} {SINCE_CREATED}"
+    return Evidence("carrier", value, f"ip -d -s link show dev {link.name}")
 
 
 def _nmcli_effect(host: HostFacts, link: Link) -> str:
