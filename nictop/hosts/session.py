@@ -69,6 +69,8 @@ MIN_LATE_READINGS = 3
 slow: after a pause of the host or of the network those that waited come at once."""
 MIN_PACE = 0.5
 """Time between the receipts of two readings / time between the readings."""
+LATE_AFTER_SECONDS = 1.0
+"""A reading is said to be old when the next one is late by so much."""
 MIN_RETRY_WAIT = 2.0
 """Seconds until the next attempt from which on the key for one now is worth its room."""
 READING_A_RECORDING = "reading the recording"
@@ -427,6 +429,14 @@ class HostSession:
         if self.snapshot.state != "live" or self._awaits_first_reading(now):
             return False
         return is_silent(self.age(now), interval)
+
+    def late_seconds(self, now: float, interval: float) -> float | None:
+        """Age of the newest reading of a live host whose next one should have come; None: it is of
+        now, or so old that `is_overdue` says so."""
+        age = self.age(now)
+        if self.snapshot.state != "live" or age is None or age <= interval + LATE_AFTER_SECONDS:
+            return None
+        return None if self.is_overdue(now, interval) else age
 
     def _awaits_first_reading(self, now: float) -> bool:
         has_none = self.snapshot.inventory is None and self.snapshot.counters is None

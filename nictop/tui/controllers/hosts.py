@@ -350,8 +350,14 @@ class WatchedHosts:
         for name in self._note_silence():
             self._schedule_flush(name)
         now = self._clock()
-        if any(host.status_text(now, self.interval) != "live" for host in self.by_name.values()):
+        if any(self._is_counted(host, now) for host in self.by_name.values()):
             self.changed.publish()
+
+    def _is_counted(self, host: HostSession, now: float) -> bool:
+        """Something that is drawn of it has seconds in it."""
+        if host.late_seconds(now, self.interval) is not None:
+            return True
+        return host.status_text(now, self.interval) != "live"
 
     def _note_silence(self) -> list[str]:
         """The hosts that have fallen silent: their snapshots say so."""
