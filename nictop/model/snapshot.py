@@ -70,8 +70,16 @@ BEFORE_SILENCE = "read before its data stopped"
 what has changed, if anything, is not known before it is read again."""
 SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
 SINCE_ITS_DATA = " since its data stopped"
-SINCE_TEXTS = (SINCE_ITS_CHANGE, SINCE_ITS_EVENT, SINCE_ITS_DATA)
+SINCE_ITS_LOSS = " since the connection was lost"
+SINCE_TEXTS = (SINCE_ITS_CHANGE, SINCE_ITS_EVENT, SINCE_ITS_DATA, SINCE_ITS_LOSS)
 """See `since_text`."""
+REASONS = {
+    "nictop": (BEFORE_CHANGE, SINCE_ITS_CHANGE),
+    "connection": (BEFORE_LOSS, SINCE_ITS_LOSS),
+    "silence": (BEFORE_SILENCE, SINCE_ITS_DATA),
+}
+"""Source of an event that is none of the host → what is said of values of before, and behind the
+name of the host."""
 _INVENTORY_PARTS = tuple(
     part.name for part in fields(Inventory) if part.name not in ("time", "wall", "took", "reason")
 )
@@ -269,12 +277,8 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
     event = snapshot.unread_event
     if event is None:
         return ""
-    if event.source == "nictop":
-        return BEFORE_CHANGE
-    if event.source == "connection":
-        return BEFORE_LOSS
-    if event.source == "silence":
-        return BEFORE_SILENCE
+    if event.source in REASONS:
+        return REASONS[event.source][0]
     if brief or not event.source:
         return BEFORE_EVENT
     return f"{BEFORE_EVENT} ({event.source})"
@@ -401,9 +405,9 @@ def since_text(snapshot: Snapshot) -> str:
     event = snapshot.unread_event
     if event is None:
         return ""
-    if event.source == "silence":
-        return SINCE_ITS_DATA
-    return SINCE_ITS_CHANGE if event.source == "nictop" else SINCE_ITS_EVENT
+    if event.source in REASONS:
+        return REASONS[event.source][1]
+    return SINCE_ITS_EVENT
 
 
 def is_unread_link(link: Link) -> bool:
