@@ -354,7 +354,11 @@ def is_other_namespace(snapshot: Snapshot) -> bool:
 
 def is_outage(seconds: float, interval: float) -> bool:
     """Nothing was read for so long although there should be a reading every `interval`."""
-    return seconds > SILENT_AFTER_SECONDS + 2 * interval
+    return seconds > outage_seconds(interval)
+
+
+def outage_seconds(interval: float) -> float:
+    return SILENT_AFTER_SECONDS + 2 * interval
 
 
 def at_recorded_time(

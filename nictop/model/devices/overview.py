@@ -95,8 +95,9 @@ class NicRow:
 
     @property
     def host_state(self) -> str:
-        """``live``, ``read 3 s ago`` (the next reading is late), ``reading`` (its interfaces, for the first time), ``not read yet``, ``failed``,
-        ``stale 12 s``. The steps of a connection are in the table of hosts."""
+        """``live``, ``read 3 s ago`` (the next reading is late), ``reading`` (its interfaces, for
+        the first time), ``not read yet``, ``failed``, ``stale 12 s``. The steps of a
+        connection are in the table of hosts."""
         state = self.snapshot.state
         if state == "live" and self.snapshot.inventory is None:
             return "reading"
