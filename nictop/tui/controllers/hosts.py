@@ -20,6 +20,7 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
+    from nictop.model.guests.watched import WatchedGuest
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import HostedGuest, Request
     from nictop.rules import Diagnosis
@@ -188,7 +189,16 @@ class WatchedHosts:
         for wanted in hosts_of_guest(self.by_name[name].host, guest):
             if wanted.label in self.by_name:
                 return wanted.label
+        for match in self.watched_guests():
+            if match.hypervisor == name and match.guest == guest:
+                return match.name
         return ""
+
+    def watched_guests(self) -> tuple[WatchedGuest, ...]:
+        """By their MAC addresses."""
+        from nictop.model.guests.watched import watched_guests
+
+        return watched_guests(host.snapshot for host in self.by_name.values())
 
     def choose(self, name: str) -> None:
         """Show the devices of another host."""
