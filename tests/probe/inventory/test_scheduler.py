@@ -326,7 +326,7 @@ def test_the_functions_are_passed_on_first_after_an_event_on_a_slow_host() -> No
         select.poll(),
         send=lambda *_: None,
         send_trouble=lambda *_: None,
-        handle_inventory=lambda _, line, known: handled.append(line),  # type: ignore[arg-type]
+        handle_inventory=lambda _, line, known: handled.append(line),
         write=written.append,
         prepare=lambda: None,
         parts=True,
