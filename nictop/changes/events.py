@@ -144,6 +144,9 @@ class Reconnected:
 
     text: str = ""
     """Why it has not told it yet: what it answers; "": it has not answered."""
+    until: float | None = None
+    """When it rolls back at the latest what it was not requested to keep, seconds since the epoch
+    by the clock of this machine; None: not known, or it was restarted."""
 
 
 @dataclass(frozen=True)

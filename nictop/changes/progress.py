@@ -85,6 +85,8 @@ class ChangeProgress:
     """All that `differences` ever were, each once: the newest `MAX_SEEN_DIFFERENCES`."""
     outside: str = ""
     """As `ChangeEnded.outside`."""
+    until: float | None = None
+    """As `Reconnected.until`."""
 
     def decided(self, decision: Decision | Literal[""]) -> ChangeProgress:
         return replace(self, decision=decision)
@@ -155,7 +157,7 @@ class ChangeProgress:
         if isinstance(event, RuleVerdict):
             return replace(self, verdict=event)
         if isinstance(event, Reconnected):
-            return replace(self, stage="reconnected", answer=event.text)
+            return replace(self, stage="reconnected", answer=event.text, until=event.until)
         if isinstance(event, ChangeEnded):
             return replace(
                 self,

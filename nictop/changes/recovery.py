@@ -40,6 +40,8 @@ class LostChange:
     """When the host undoes it unless it was kept, seconds of this machine's CLOCK_MONOTONIC."""
     boot_id: str = ""
     """Of the host when it was planned; "": not known."""
+    is_applied: bool = True
+    """The host has told `due`; otherwise it is the latest that can be."""
 
 
 async def wait_for_outcome(
@@ -53,13 +55,14 @@ async def wait_for_outcome(
     limit = max(time.monotonic(), lost.due) + limits.settle
     reason = "the host did not reconnect"
     told = ""
+    until = time.time() + lost.due - time.monotonic() if lost.is_applied else None
     while True:
         if not await _is_live(inbox, limit):
             if not was_restarted(lost, inbox):
                 reason = f"{reason}; {LOST_HOST_TEXT}"
             yield ChangeEnded("unknown", reason)
             return
-        yield Reconnected(told)
+        yield Reconnected(told, None if was_restarted(lost, inbox) else until)
         await prepare()
         line = await _reply(inbox, min(limit, time.monotonic() + limits.reply))
         if line is not None and line.kind == "prepared":

@@ -345,7 +345,8 @@ class ChangeSession:
         due = self._deadline
         if due is None:
             due = time.monotonic() + self._limits.apply + self.spec.keep_within
-        lost = LostChange(self.progress.plan, self._kept, due, self._boot_id)
+        is_applied = self._deadline is not None
+        lost = LostChange(self.progress.plan, self._kept, due, self._boot_id, is_applied)
         last: Event | None = None
         async for event in wait_for_outcome(self._inbox, self._prepare_again, lost, self._limits):
             if event != last:

@@ -207,6 +207,14 @@ def reconnected_text(answer: str) -> str:
     return f"{text}: {answer}" if answer else text
 
 
+def meanwhile_text(until: float | None) -> str:
+    """What is known until the host has answered; `until`: see `Reconnected`."""
+    if until is None:
+        return "not known yet"
+    time = local_time_text(until)
+    return f"not known yet; what was not kept should be rolled back by {time} at the latest"
+
+
 def _undoing_text(event: Undoing) -> str:
     if not event.text:
         return "rolling back"
@@ -252,7 +260,9 @@ EVENT_TEXTS: dict[type[Event], Callable[[Any], str]] = {
     Undoing: _undoing_text,
     StepFailed: failure_text,
     ConnectionLost: lambda event: f"{loss_text(event.text)}; {LOST_TEXT}",
-    Reconnected: lambda event: reconnected_text(clean(event.text)),
+    Reconnected: lambda event: (
+        f"{reconnected_text(clean(event.text))}; {meanwhile_text(event.until)}"
+    ),
     GoalCheck: _goal_text,
     RuleVerdict: _verdict_text,
     ChangeEnded: _ended_text,

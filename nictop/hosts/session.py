@@ -70,6 +70,10 @@ MIN_LATE_READINGS = 3
 slow: after a pause of the host or of the network those that waited come at once."""
 MIN_PACE = 0.5
 """Time between the receipts of two readings / time between the readings."""
+LATE_AFTER_SECONDS = 1.0
+"""A reading is said to be old when the next one is late by so much."""
+MIN_RETRY_WAIT = 2.0
+"""Seconds until the next attempt from which on the key for one now is worth its room."""
 READING_A_RECORDING = "reading the recording"
 
 ConnectionStatus = Literal["connecting", "live", "silent", "overloaded", "lost", "failed"]
@@ -433,6 +437,14 @@ class HostSession:
             return False
         return is_silent(self.age(now), interval)
 
+    def late_seconds(self, now: float, interval: float) -> float | None:
+        """Age of the newest reading of a live host whose next one should have come; None: it is of
+        now, or so old that `is_overdue` says so."""
+        age = self.age(now)
+        if self.snapshot.state != "live" or age is None or age <= interval + LATE_AFTER_SECONDS:
+            return None
+        return None if self.is_overdue(now, interval) else age
+
     def _awaits_first_reading(self, now: float) -> bool:
         has_none = self.snapshot.inventory is None and self.snapshot.counters is None
         return has_none and self.start.active(now) is not None
@@ -471,6 +483,10 @@ class HostSession:
             return "reconnecting" if has_sent else "connecting"
         left = units.whole_seconds(max(0.0, self.retry_at - now))
         return f"reconnecting in {left}" if has_sent else f"retry in {left}"
+
+    def waits_to_retry(self, now: float) -> bool:
+        """The next attempt to connect is some seconds away."""
+        return self.retry_at is not None and self.retry_at - now >= MIN_RETRY_WAIT
 
     def doing_text(self, now: float) -> str:
         """The step that is waited for: ``logging in, 4 s``; "": none."""

@@ -40,6 +40,11 @@ class Doubts:
         self.about_all = self.exist and reach == ABOUT_ALL
         self.about_states = event is not None and event.source in WITHOUT_EVENTS
         """Also the name, state, speed and MTU of links."""
+        read_at = snapshot.functions_read_at
+        self._are_functions_read = False
+        """The PCI functions were read after the event."""
+        if event is not None and read_at is not None:
+            self._are_functions_read = event.time <= read_at and not self.about_states
         self._own: Collection[int] = ()
         """ifindexes of the links that events of links are about."""
         self._changed: set[Subject] = set()
@@ -64,9 +69,19 @@ class Doubts:
             if link.ifindex not in changed:
                 self._others |= _subjects_of(link)
 
-    def concern(self, ifindex: int | None, subject: str, *, of_addresses: bool = True) -> bool:
+    def concern(
+        self,
+        ifindex: int | None,
+        subject: str,
+        *,
+        of_addresses: bool = True,
+        of_functions: bool = False,
+    ) -> bool:
         """Of a finding about a netdev, a PCI function, or something else; `of_addresses`: it may
-        rest on what `about_addresses` names."""
+        rest on what `about_addresses` names; `of_functions`: on PCI functions, and on which
+        links there are."""
+        if of_functions and ifindex is None and self._are_functions_read:
+            return False
         if not self.exist or self.about_all or (of_addresses and self.about_addresses):
             return self.exist
         if self.about_addresses and not self._changed:
@@ -101,6 +116,8 @@ class Doubts:
     def concern_function(self, pci: PciFunction) -> bool:
         """A PCI function and its driver; also one without a driver while a netdev has come that may
         be its own."""
+        if self._are_functions_read:
+            return False
         if self.about_all or pci.address in self._changed:
             return True
         return self.exist and pci.driver is None and self._has_new_link

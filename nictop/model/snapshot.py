@@ -30,7 +30,7 @@ from nictop.model.managers.configuration import LinkConfiguration
 from nictop.model.managers.failed_attempts import FailedAttempts
 from nictop.model.rates.links import Rates, port_rates, rates, vf_rates
 from nictop.model.reboot import RebootTime
-from nictop.model.text.units import whole_seconds
+from nictop.model.text.units import wall_time_text, whole_seconds
 from nictop.probe.events.reach import reach_of
 from nictop.probe.light_dataclasses import dataclass, field, field_values, replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
@@ -70,8 +70,16 @@ BEFORE_SILENCE = "read before its data stopped"
 what has changed, if anything, is not known before it is read again."""
 SINCE_ITS_CHANGE, SINCE_ITS_EVENT = " since its change", " since its last event"
 SINCE_ITS_DATA = " since its data stopped"
-SINCE_TEXTS = (SINCE_ITS_CHANGE, SINCE_ITS_EVENT, SINCE_ITS_DATA)
+SINCE_ITS_LOSS = " since the connection was lost"
+SINCE_TEXTS = (SINCE_ITS_CHANGE, SINCE_ITS_EVENT, SINCE_ITS_DATA, SINCE_ITS_LOSS)
 """See `since_text`."""
+REASONS = {
+    "nictop": (BEFORE_CHANGE, SINCE_ITS_CHANGE),
+    "connection": (BEFORE_LOSS, SINCE_ITS_LOSS),
+    "silence": (BEFORE_SILENCE, SINCE_ITS_DATA),
+}
+"""Source of an event that is none of the host → what is said of values of before, and behind the
+name of the host."""
 _INVENTORY_PARTS = tuple(
     part.name for part in fields(Inventory) if part.name not in ("time", "wall", "took", "reason")
 )
@@ -182,6 +190,9 @@ class Snapshot:
     its agent was not asked."""
     is_replayed: bool = False
     """It is read from a recording: what its probe was to read next may not be in it."""
+    functions_read_at: float | None = None
+    """Begin of an inventory of which only the PCI functions are known yet: they are newer than all
+    else that was read; None: they are of the inventory."""
 
     @property
     def is_lost(self) -> bool:
@@ -266,12 +277,8 @@ def outdated_text(snapshot: Snapshot, *, brief: bool = False) -> str:
     event = snapshot.unread_event
     if event is None:
         return ""
-    if event.source == "nictop":
-        return BEFORE_CHANGE
-    if event.source == "connection":
-        return BEFORE_LOSS
-    if event.source == "silence":
-        return BEFORE_SILENCE
+    if event.source in REASONS:
+        return REASONS[event.source][0]
     if brief or not event.source:
         return BEFORE_EVENT
     return f"{BEFORE_EVENT} ({event.source})"
@@ -287,13 +294,33 @@ def reading_notice(snapshot: Snapshot) -> str:
     what = outdated_text(snapshot)
     if event.source == "silence":
         return what
-    values = f"values were {what}"
+    values = _gone_text(snapshot) or f"values were {what}"
     is_begun = counters is not None and event.due is not None and event.due <= counters.time
     if snapshot.is_replayed and not is_begun:
         return values
     if counters is None or counters.time < event.time:
         return f"to be read again: {values}"
     return f"{_next_reading_text(event, counters.time, _last_stop(snapshot))}: {values}"
+
+
+def _gone_text(snapshot: Snapshot) -> str:
+    """``ens224 is gone since 15:54:24 UTC, its device is not read yet``; "": no NIC is gone. Not a
+    veth or tap, which has no device."""
+    gone = [
+        (change.time, link.name)
+        for ifindex, change in snapshot.changes.items()
+        for link in (snapshot.departed.get(ifindex),)
+        if change.gone and link is not None and link.device is not None
+    ]
+    if not gone or snapshot.inventory is None:
+        return ""
+    time, name = max(gone)
+    inventory = snapshot.inventory
+    _, _, since = wall_time_text(inventory.wall - inventory.time + time).partition(" ")
+    text = f"{name} is gone since {since}"
+    if len(gone) > 1:
+        return f"{text}, and {len(gone) - 1} more; their devices are not read yet"
+    return f"{text}, its device is not read yet"
 
 
 def _last_stop(snapshot: Snapshot) -> float:
@@ -327,7 +354,11 @@ def is_other_namespace(snapshot: Snapshot) -> bool:
 
 def is_outage(seconds: float, interval: float) -> bool:
     """Nothing was read for so long although there should be a reading every `interval`."""
-    return seconds > SILENT_AFTER_SECONDS + 2 * interval
+    return seconds > outage_seconds(interval)
+
+
+def outage_seconds(interval: float) -> float:
+    return SILENT_AFTER_SECONDS + 2 * interval
 
 
 def at_recorded_time(
@@ -378,9 +409,9 @@ def since_text(snapshot: Snapshot) -> str:
     event = snapshot.unread_event
     if event is None:
         return ""
-    if event.source == "silence":
-        return SINCE_ITS_DATA
-    return SINCE_ITS_CHANGE if event.source == "nictop" else SINCE_ITS_EVENT
+    if event.source in REASONS:
+        return REASONS[event.source][1]
+    return SINCE_ITS_EVENT
 
 
 def is_unread_link(link: Link) -> bool:
@@ -616,7 +647,44 @@ def _without(mapping: dict[int, T], ifindex: int) -> dict[int, T]:
     return {key: value for key, value in mapping.items() if key != ifindex}
 
 
+def has_functions_only(inventory: Inventory) -> bool:
+    """The first part of an inventory after an event."""
+    return "links" in inventory.pending
+
+
+def _with_functions(snapshot: Snapshot, known: Inventory, part: Inventory) -> Snapshot:
+    """With the PCI functions of `part` in the inventory, which stays as old as it is, without the
+    interfaces that were gone before they were read."""
+    if "pci" in part.unreadable:
+        return snapshot
+    gone = {
+        ifindex
+        for ifindex, change in snapshot.changes.items()
+        if change.gone and change.time < part.time
+    }
+    before = {function.address: function for function in known.pci}
+    functions = tuple(_with_age_of(before.get(one.address), one) for one in part.pci)
+    links = tuple(link for link in known.links if link.ifindex not in gone)
+    unreadable = {source: why for source, why in known.unreadable.items() if source != "pci"}
+    inventory = replace(known, pci=functions, links=links, unreadable=unreadable)
+    departed = {index: link for index, link in snapshot.departed.items() if index not in gone}
+    return replace(
+        snapshot,
+        inventory=with_shared_parts(inventory, known),
+        pci=functions,
+        departed=departed,
+        functions_read_at=part.time,
+    )
+
+
+def _with_age_of(known: PciFunction | None, function: PciFunction) -> PciFunction:
+    """Its age is read later."""
+    return function if known is None else replace(function, created=known.created)
+
+
 def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
+    if has_functions_only(inventory) and snapshot.inventory is not None:
+        return _with_functions(snapshot, snapshot.inventory, inventory)
     if snapshot.inventory is not None:
         inventory = with_shared_parts(inventory, snapshot.inventory)
     links = {link.ifindex: link for link in inventory.links}
@@ -644,6 +712,7 @@ def _with_inventory(snapshot: Snapshot, inventory: Inventory) -> Snapshot:
         ),
         histories=with_inventory(snapshot.histories, inventory),
         troubles=_without_solved(snapshot.troubles, inventory),
+        functions_read_at=None,
     )
 
 

@@ -76,6 +76,7 @@ class Probe:
             send=self._send,
             send_trouble=self._send_trouble,
             handle_inventory=self._handle_inventory,
+            write=self._write,
             prepare=self._counters.find_physical_functions,
             parts=options.parts,
             sys=sys,

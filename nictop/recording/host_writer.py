@@ -11,7 +11,7 @@ import math
 
 import msgspec
 
-from nictop.model.snapshot import CHANGING, later_event
+from nictop.model.snapshot import CHANGING, has_functions_only, later_event
 from nictop.probe.light_dataclasses import dataclass, field_mapping
 from nictop.probe.records import Line, Outdated, Request
 from nictop.recording.file.entries import EntryWriter, Kind, RecordEntry
@@ -83,6 +83,8 @@ class HostState:
             self._begin_boot(line.hello.boot_id)
             self._hello = text
         elif line.inventory is not None:
+            if has_functions_only(line.inventory):  # the complete one follows
+                return
             self._inventory = text
             self._forget_before(line.inventory.time)
         elif line.link_change is not None:

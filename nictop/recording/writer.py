@@ -23,7 +23,7 @@ from typing import Protocol
 import msgspec
 
 from nictop import __version__
-from nictop.model.snapshot import watchable_links
+from nictop.model.snapshot import has_functions_only, watchable_links
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.protocol.requests import MAX_WATCHED_LINKS
 from nictop.probe.records import MAX_LINE_BYTES, PROTOCOL, Line, Request
@@ -458,8 +458,9 @@ class _RecordedSource:
         async with aclosing(items) if isinstance(items, AsyncGenerator) else nullcontext():
             async for item in items:
                 self._recorder.record(self.name, item, time.monotonic())
-                if isinstance(item, Line) and item.inventory is not None:
-                    self._devices = watchable_links(item.inventory.links)
+                inventory = item.inventory if isinstance(item, Line) else None
+                if inventory is not None and not has_functions_only(inventory):
+                    self._devices = watchable_links(inventory.links)
                 if self._links() != self._watched:
                     await self.request(Request(watch=self._requested))
                 yield item

@@ -1,5 +1,5 @@
 """The next or previous event in a recording: a new finding, a link that changed, a host that was
-rebooted, or the start of a traffic run.
+rebooted, was lost, fell silent or came back, or the start of a traffic run.
 
 The rules are evaluated every `STEP_SECONDS` of the recording, and at its end; each step costs one
 diagnosis, and the search may be cancelled between two steps. What came and went between two of them
@@ -21,6 +21,7 @@ from nictop.hosts.observe import diagnose_in_slices
 from nictop.hosts.session import HostSession
 from nictop.hosts.specification import RECORDED, Host
 from nictop.model.facts import clean
+from nictop.model.snapshot import is_outage, outage_seconds
 from nictop.model.text.words import IFF_UP
 from nictop.model.window import RATES_WINDOW_SECONDS
 from nictop.probe.light_dataclasses import dataclass
@@ -30,6 +31,7 @@ from nictop.replay.run_index import run_marks
 from nictop.rules import Finding
 from nictop.rules.finding import FindingIdentity
 from nictop.traffic.analysis.nic_incidents import EVENT_TEXTS
+from nictop.wire.source import SourceState
 
 STEP_SECONDS = 5.0
 """Time between two diagnoses; steps are counted from the beginning of the recording."""
@@ -225,6 +227,11 @@ class _RecordedHost:
         self._used, self._cpu = 0.0, 0.0
         self.changes: list[RecordingEvent] = []
         """Of it and its links, since they were taken."""
+        self._last_reading: float | None = None
+        """Time of the newest counters: other lines are repeated where reading begins. None: none
+        were read, or the connection is lost since."""
+        self._is_away = False
+        """The connection is lost, or nothing comes."""
 
     @property
     def next_time(self) -> float:
@@ -244,14 +251,47 @@ class _RecordedHost:
                 continue
             if recorded is None or recorded.time > time:
                 self._next = recorded
+                self._note_silence(time)
                 return
+            self._note_silence(recorded.time)
             self._next = None
             self._note_change(recorded)
-            rebooted = self.session.reboot
             if recorded.received is not None:
-                self.session.process(recorded.received, recorded.time)
-            if self.session.reboot is not rebooted:
-                self.changes.append(RecordingEvent(recorded.time, f"{clean(self._name)}: rebooted"))
+                self._process(recorded.received, recorded.time)
+
+    def _process(self, item: Line | SourceState, time: float) -> None:
+        rebooted, was_live = self.session.reboot, self.session.snapshot.state == "live"
+        self.session.process(item, time)
+        if self.session.reboot is not rebooted:  # that it is back is in it
+            self._is_away = False
+            self._add(time, "rebooted")
+        self._note_connection(item, time, was_live=was_live)
+
+    def _note_silence(self, time: float) -> None:
+        """Nothing has come for so long that it is not live, as a screen says it."""
+        if self._last_reading is None or self._is_away:
+            return
+        rates = self.session.snapshot.rates
+        interval = 1.0 if rates is None else rates.elapsed
+        if is_outage(time - self._last_reading, interval):
+            self._is_away = True
+            self._add(self._last_reading + outage_seconds(interval), "no data any more")
+
+    def _note_connection(self, item: Line | SourceState, time: float, *, was_live: bool) -> None:
+        """It is lost, or something comes of it again."""
+        if isinstance(item, Line):
+            if item.counters is None:
+                return
+            if self._is_away:
+                self._add(time, "data again")
+            self._is_away, self._last_reading = False, time
+        elif item.state in ("lost", "failed"):
+            if was_live:
+                self._add(time, "connection lost")
+            self._is_away, self._last_reading = True, None
+
+    def _add(self, time: float, text: str) -> None:
+        self.changes.append(RecordingEvent(time, f"{clean(self._name)}: {text}"))
 
     def _note_change(self, recorded: RecordedItem) -> None:
         change = recorded.item.link_change if isinstance(recorded.item, Line) else None
@@ -260,8 +300,7 @@ class _RecordedHost:
             return
         text = link_change_text(snapshot.links.get(change.ifindex), change)
         if text:
-            event = RecordingEvent(recorded.time, f"{clean(self._name)}: {text}")
-            self.changes.append(event)
+            self._add(recorded.time, text)
 
     async def _first_reader(self) -> HostReader:
         while True:

@@ -142,11 +142,13 @@ def _doubted_steps(
         return NO_STEPS
     if doubts.about_states:
         return MAY_CHANGE_UNSEEN
+    if link is None and pci is not None:
+        return MAY_CHANGE if doubts.concern_function(pci) else NO_STEPS
     if doubts.about_all:
         return MAY_CHANGE
     if link is not None:
         return MAY_CHANGE_WITH_LINK if doubts.concern_link(link) else NO_STEPS
-    return MAY_CHANGE if pci is not None and doubts.concern_function(pci) else NO_STEPS
+    return NO_STEPS
 
 
 def _made_chain(

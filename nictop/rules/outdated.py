@@ -7,6 +7,7 @@ Pure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Literal
 
 from nictop.model.doubts import Doubts, doubts_of
 from nictop.model.snapshot import Snapshot
@@ -14,6 +15,9 @@ from nictop.probe.light_dataclasses import replace
 from nictop.rules.finding import Finding
 from nictop.rules.host import HostFacts
 
+Basis = Literal["addresses", "functions", "links"]
+"""What a rule rests on: also addresses, routes, managers or profiles; PCI functions and the
+presence of links, if it is about a function; neither of these."""
 MAY_HAVE_CHANGED = "may have changed"
 
 
@@ -40,22 +44,27 @@ def as_read(host: HostFacts) -> HostFacts:
 def with_marks(
     findings: Iterable[Finding],
     hosts: Iterable[Snapshot],
-    rests_on_addresses: Callable[[str], bool],
+    sources_of: Callable[[str], Basis],
 ) -> tuple[Finding, ...]:
-    """With a mark at all that an event may have changed: they were found before it.
-    `rests_on_addresses`: of a rule, see `nictop.rules.registry`."""
+    """With a mark at all that an event may have changed: they were found before it. `sources_of`: a
+    rule, see `nictop.rules.registry`."""
     doubts = {host.host: doubts_of(host) for host in hosts}
     found = []
     for finding in findings:
-        is_doubtful = _is_doubtful(finding, doubts.get(finding.host), rests_on_addresses)
+        is_doubtful = _is_doubtful(finding, doubts.get(finding.host), sources_of)
         found.append(marked(finding) if is_doubtful else finding)
     return tuple(found)
 
 
 def _is_doubtful(
-    finding: Finding, doubts: Doubts | None, rests_on_addresses: Callable[[str], bool]
+    finding: Finding, doubts: Doubts | None, sources_of: Callable[[str], Basis]
 ) -> bool:
     if doubts is None:
         return False
-    of_addresses = rests_on_addresses(finding.rule)
-    return doubts.concern(finding.ifindex, finding.subject, of_addresses=of_addresses)
+    basis = sources_of(finding.rule)
+    return doubts.concern(
+        finding.ifindex,
+        finding.subject,
+        of_addresses=basis == "addresses",
+        of_functions=basis == "functions",
+    )

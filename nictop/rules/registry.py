@@ -40,7 +40,7 @@ from nictop.rules.fixes.odd_names import without_odd_names
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import MIN_SAMPLES, HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
-from nictop.rules.outdated import as_read, marked, with_marks, without_mark
+from nictop.rules.outdated import Basis, as_read, marked, with_marks, without_mark
 from nictop.rules.sources import (
     SOURCES_WITHOUT_ADDRESSES,
     Missing,
@@ -537,7 +537,7 @@ def _with_marks(
     """With a mark at those that an event may have changed which no inventory has read, unless they
     are found only because of it and rest on nothing else that follows it."""
     snapshots = [host.snapshot for host in hosts]
-    found: Sequence[Finding] = with_marks(findings, snapshots, rests_on_addresses)
+    found: Sequence[Finding] = with_marks(findings, snapshots, basis_of)
     rules = {one.rule for one in found if one.outdated and _follows_events(one.rule)}
     before = [as_read(host) if host.snapshot.unread_event is not None else host for host in hosts]
     known: set[FindingIdentity] = set()
@@ -599,13 +599,16 @@ def _identities(
     return found
 
 
-def rests_on_addresses(name: str) -> bool:
+def basis_of(name: str) -> Basis:
     """What a finding of this rule says may be another thing after an event of addresses, routes,
-    managers or profiles (`probe.events.reach`). Always of a rule that is none of these."""
+    managers or profiles (`probe.events.reach`), or only after one of a device. The former of a rule
+    that is none of these."""
     if name not in RULES:
-        return True
+        return "addresses"
     areas = {source.partition(".")[0] for source in RULES[name].sources}
-    return not areas <= SOURCES_WITHOUT_ADDRESSES
+    if areas == {"links", "pci"}:
+        return "functions"
+    return "links" if areas <= SOURCES_WITHOUT_ADDRESSES else "addresses"
 
 
 def _is_all_in_doubt(host: HostFacts) -> bool:

@@ -18,6 +18,9 @@ from nictop.wire.source import SourceState, merge_settings
 from nictop.wire.timeout import with_timeout
 
 MIN_RETRY_SECONDS, MAX_RETRY_SECONDS = 0.5, 30.0
+RECENT_SECONDS, MAX_RECENT_RETRY_SECONDS = 600.0, 10.0
+"""A host that has sent something within this time, as before its reboot, is not waited for longer:
+it is back soon, and somebody may be looking."""
 HEALTHY_SECONDS = 30.0
 """After a connection of this length the next failure counts as the first."""
 
@@ -45,6 +48,7 @@ class ReconnectingSource:
     async def items(self) -> AsyncGenerator[Line | SourceState, None]:
         """See `Source.items`."""
         failures = 0
+        last_line: float | None = None
         with self._budget:
             while not self._closed.is_set():
                 yield SourceState("connecting")
@@ -54,7 +58,7 @@ class ReconnectingSource:
                     async with aclosing(self._attempt()) as items:
                         async for item in items:
                             if isinstance(item, Line):
-                                received = True
+                                received, last_line = True, time.monotonic()
                             yield item
                 except NictopError as failure:
                     error = failure
@@ -66,6 +70,8 @@ class ReconnectingSource:
                 was_healthy = received and time.monotonic() - begin >= HEALTHY_SECONDS
                 failures = 1 if was_healthy else failures + 1
                 delay = retry_delay(failures, *self._retry)
+                if last_line is not None and time.monotonic() - last_line < RECENT_SECONDS:
+                    delay = min(delay, MAX_RECENT_RETRY_SECONDS * random.uniform(0.75, 1.0))
                 is_silent = isinstance(error, SilentHost)
                 yield SourceState("lost", error_text(error), delay, silent=is_silent)
                 with contextlib.suppress(asyncio.TimeoutError):

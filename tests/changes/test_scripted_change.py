@@ -30,6 +30,7 @@ from nictop.changes.session import ChangeSession
 from nictop.changes.wording import event_text, log_lines, outcome_text
 from nictop.errors import NictopError
 from nictop.hosts.session import running
+from nictop.model.text.units import local_time_text
 from nictop.probe.plan.grammar.operation import REQUESTED_TEXT
 from nictop.probe.records import ChangeLine, Hello, Line, PlannedAction
 from nictop.wire.source import SourceState
@@ -380,6 +381,23 @@ async def test_it_is_asked_until_it_has_undone_it() -> None:
     told = [event.text for event in carried.events if isinstance(event, Reconnected)]
     other = f"not the previous values: {DONE.subject}: {DONE.before}"
     assert told == ["", "another change of ens4 is in progress", other]
+
+
+async def test_what_is_known_until_it_has_answered() -> None:
+    """It stood "asking whether it was rolled back" for 20 s; when the host rolls back was known."""
+    probe = ScriptedProbe(prepare=after((PLANNED,)), apply=[(*APPLIED, LOST, LIVE)])
+    carried = await carry(probe, only_apply)
+    (again,) = [event for event in carried.events if isinstance(event, Reconnected)]
+    assert again.until is not None
+    time = local_time_text(again.until)
+    assert event_text(again, 0.0) == (
+        "connected again; asking whether it was rolled back; not known yet; what was not kept "
+        f"should be rolled back by {time} at the latest"
+    )
+    unapplied = ScriptedProbe(prepare=after((PLANNED,)), apply=[(APPLIED[0], LOST, LIVE)])
+    carried = await carry(unapplied, only_apply)
+    (again,) = [event for event in carried.events if isinstance(event, Reconnected)]
+    assert again.until is None
 
 
 def stored(before: str) -> PlannedAction:

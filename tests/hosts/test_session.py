@@ -220,6 +220,16 @@ def test_what_was_read_of_a_silent_host_is_in_doubt() -> None:
     assert outdated_text(one.snapshot) == BEFORE_SILENCE, "nothing has come yet"
 
 
+def test_a_reading_is_late_before_the_host_is_silent() -> None:
+    one = session_of(ScriptedSource("vm1"))
+    for item in LINES:
+        one.process(item, 100.0)
+    late = [one.late_seconds(100.0 + age, 1.0) for age in (1.5, 3.0, 4.9, 5.5)]
+    assert late == [None, 3.0, pytest.approx(4.9), None]
+    one.process(SourceState("lost", "connection reset", 0.5), 103.0)
+    assert one.late_seconds(103.5, 1.0) is None, "it is not live"
+
+
 def test_values_that_waited_in_a_slow_connection_are_old() -> None:
     """They come every second, and were read 24 s before: the clock of the host says so. As long as
     its clock is known less exactly than that, nothing is said."""

@@ -15,6 +15,7 @@ from nictop.model.snapshot import (
     advance,
     outdated_text,
     reading_notice,
+    since_text,
     with_state,
 )
 from nictop.probe.records import Clock, Counters, Line, LinkChange, Outdated, Trouble
@@ -330,6 +331,7 @@ def test_after_another_hello_of_the_same_boot_what_was_read_is_of_before() -> No
     assert reading_notice(again).startswith(
         "to be read again: values were read before the connection was lost"
     )
+    assert since_text(again) == " since the connection was lost", "the same reason in each view"
     first = advance(again, Line(counters=traffic(5040.2, 4, 10)))
     assert reading_notice(first).startswith("being read again: values were read before"), "not 0 s"
     later = advance(again, Line(counters=traffic(5043.0, 4, 10)))

@@ -128,6 +128,7 @@ def rebooting(tmp_path: Path) -> Path:
     items = told_of("vm1", -1.0)
     said = next(line.hello for _, line, _ in items if isinstance(line, Line) and line.hello)
     another = replace(said, boot_id="another", monotonic=20.0)
+    items = [one for one in items if not 1100.3 <= one[2] <= 1140.4]
     items += [
         ("vm1", SourceState("lost", "no more data", 1.0), 1100.3),
         ("vm1", SourceState("live"), 1140.4),
@@ -141,9 +142,54 @@ def rebooting(tmp_path: Path) -> Path:
 async def test_a_reboot_is_found_at_the_time_of_its_first_line(rebooting: Path) -> None:
     """It is derived from the boot id: recordings from before have it, too."""
     with Recording.open(str(rebooting)) as recording:
-        found = await event_after(recording, recording.begin, not_told)
-        assert found is not None and (found.time, found.sentence) == (1140.4, "vm1: rebooted")
-        assert await event_after(recording, found.time, not_told) is None
+        assert await events_of(recording) == [
+            (1100.3, "vm1: connection lost"),
+            (1140.4, "vm1: rebooted"),
+        ]
+
+
+async def events_of(recording: Recording) -> list[tuple[float, str]]:
+    """All of them, with ``n``, and the same ones on the way back, with ``N``."""
+    found, back = [], []
+    at = recording.begin
+    while (event := await event_after(recording, at, not_told)) is not None:
+        found.append((event.time, event.sentence))
+        at = event.time
+    at = recording.end
+    while (event := await event_before(recording, at, not_told)) is not None:
+        back.append((event.time, event.sentence))
+        at = event.time
+    assert back[::-1] == found
+    return found
+
+
+@pytest.fixture
+def absent(tmp_path: Path) -> Path:
+    """Lost for 9 s, and silent for 32 s."""
+    gaps = ((1100.3, 1109.5), (1180.5, 1212.5))
+    items = [
+        one for one in told_of("vm1", -1.0) if not any(begin < one[2] < end for begin, end in gaps)
+    ]
+    items += [
+        ("vm1", SourceState("lost", "reset by peer", 1.0), 1100.3),
+        ("vm1", SourceState("connecting"), 1101.3),
+        ("vm1", SourceState("lost", "timed out", 2.0), 1103.3),
+        ("vm1", SourceState("live"), 1109.4),
+    ]
+    made = tmp_path / "lost.nictop"
+    write_recording(made, sorted(items, key=lambda item: item[2]))
+    return made
+
+
+async def test_a_lost_connection_and_silence_are_events(absent: Path) -> None:
+    """``n`` jumped over the moment that was searched for."""
+    with Recording.open(str(absent)) as recording:
+        assert await events_of(recording) == [
+            (1100.3, "vm1: connection lost"),
+            (1110.0, "vm1: data again"),
+            (1185.0, "vm1: no data any more"),
+            (1213.0, "vm1: data again"),
+        ]
 
 
 @pytest.fixture

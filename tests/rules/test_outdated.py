@@ -14,7 +14,7 @@ from nictop.probe.records import Line, Link, Outdated
 from nictop.report.findings.check import check_json, check_text
 from nictop.rules import Diagnosis, Finding, HostFacts, diagnose
 from nictop.rules.outdated import marked, with_marks, without_mark
-from nictop.rules.registry import RULES, rests_on_addresses
+from nictop.rules.registry import RULES, basis_of
 from nictop.rules.unchecked import with_unchecked
 from tests.support.findings import finding, lines_of_case
 from tests.support.lines import change, gone, hello, inventory, link
@@ -41,7 +41,7 @@ def doubted(snapshot: Snapshot) -> list[str]:
     """Of one finding about each subject, those that are marked; of a rule that rests on links."""
     subjects = ("ens192", "0000:03:00.0", "ens224", "bond0", "CPU 1", "", "Wired connection 1")
     found = [finding(subject=subject, host="vm1", rule=RULE) for subject in subjects]
-    marks = with_marks(found, [snapshot], rests_on_addresses)
+    marks = with_marks(found, [snapshot], basis_of)
     assert all(one.title.startswith(MARK) is one.outdated for one in marks)
     return [one.subject for one in marks if one.outdated]
 
@@ -67,7 +67,7 @@ def test_an_event_of_a_manager_is_about_what_rests_on_addresses() -> None:
         after = host(*events)
         assert doubted(after) == []
         of_profile = finding(subject="ens192", host="vm1", rule=OF_MANAGER)
-        assert with_marks([of_profile], [after], rests_on_addresses) == (marked(of_profile),)
+        assert with_marks([of_profile], [after], basis_of) == (marked(of_profile),)
     with_link = host(manager, LOST)
     assert doubted(with_link) == doubted(host(LOST))
     device = Line(outdated=Outdated(9.1, "device"))
@@ -82,7 +82,7 @@ def test_an_event_of_another_namespace_is_about_what_leads_there() -> None:
     snapshot = advance(Snapshot.empty("vm1"), inventory(NIC, veth, time=5.0))
     after = advance(snapshot, Line(outdated=Outdated(9.0, "another namespace")))
     found = [finding(subject=subject, host="vm1") for subject in ("ens192", "veth0")]
-    marks = with_marks(found, [after], rests_on_addresses)
+    marks = with_marks(found, [after], basis_of)
     assert [one.outdated for one in marks] == [False, True]
 
 
@@ -115,7 +115,7 @@ def found_by(rule: str, hosts: list[HostFacts]) -> set[tuple[object, ...]]:
     [
         path
         for path in sorted(CASES_DIRECTORY.glob("*/*.json"))
-        if path.stem in RULES and not rests_on_addresses(path.stem)
+        if path.stem in RULES and basis_of(path.stem) != "addresses"
     ],
     ids=lambda path: path.stem,
 )

@@ -136,7 +136,10 @@ def _finding_rank(row: NicRow) -> SortKey | None:
 
 
 def _state_rank(row: NicRow) -> SortKey:
-    return (HOST_STATES.index(row.host_state.partition(" ")[0]), -(row.age or 0.0))
+    return (
+        HOST_STATES.index(row.host_state.partition(" ")[0]),
+        -(row.age or row.late_seconds or 0.0),
+    )
 
 
 def _state_tone(row: NicRow, value: Value) -> Tone:

@@ -35,7 +35,7 @@ NO_NIC_IFINDEX = 0
 """`End.ifindex` in the row of a host without NICs; the kernel's numbers begin at 1."""
 SEVERITIES_WORST_FIRST = ("critical", "warning", "info")
 """Severities of findings, the worst first."""
-HOST_STATES = ("failed", "stale", "not", "reading", "live")
+HOST_STATES = ("failed", "stale", "not", "reading", "read", "live")
 """First words of `NicRow.host_state`, in sort order."""
 
 
@@ -48,6 +48,8 @@ class HostNow:
     """Seconds since its last line was received; None: nothing was received."""
     is_overdue: bool = False
     """It is live, and has sent nothing new for too long."""
+    late_seconds: float | None = None
+    """Age of its newest reading if the next one is late; None: it is not, or `is_overdue`."""
 
 
 def _age_text(seconds: float) -> str:
@@ -83,6 +85,8 @@ class NicRow:
     """``vm1 ens3``: connected NICs of other hosts (VF and tap pairs)."""
     age: float | None = None
     """Seconds since the last line of the host was received, when it is not live, or overdue."""
+    late_seconds: float | None = None
+    """See `HostNow`."""
 
     @property
     def is_stale(self) -> bool:
@@ -91,11 +95,14 @@ class NicRow:
 
     @property
     def host_state(self) -> str:
-        """``live``, ``reading`` (its interfaces, for the first time), ``not read yet``, ``failed``,
-        ``stale 12 s``. The steps of a connection are in the table of hosts."""
+        """``live``, ``read 3 s ago`` (the next reading is late), ``reading`` (its interfaces, for
+        the first time), ``not read yet``, ``failed``, ``stale 12 s``. The steps of a
+        connection are in the table of hosts."""
         state = self.snapshot.state
         if state == "live" and self.snapshot.inventory is None:
             return "reading"
+        if state == "live" and self.late_seconds is not None:
+            return f"read {_age_text(self.late_seconds)} ago"
         if state == "failed" or not self.is_stale:
             return state
         if state == "connecting" and self.snapshot.hello is None:
@@ -193,7 +200,8 @@ def overview(
         rates = wire_rates(snapshot)
         links = _shown_links(snapshot, virtual=virtual)
         if not links:
-            rows.append(NicRow(End(snapshot.host, NO_NIC_IFINDEX), snapshot, age=age))
+            end = End(snapshot.host, NO_NIC_IFINDEX)
+            rows.append(NicRow(end, snapshot, age=age, late_seconds=host.late_seconds))
         for link in links:
             end = End(snapshot.host, link.ifindex)
             rows.append(
@@ -208,6 +216,7 @@ def overview(
                     is_doubtful=end in doubtful,
                     peers=_peer_texts(peers.get(end, ()), names),
                     age=age,
+                    late_seconds=host.late_seconds,
                 )
             )
     return tuple(rows)

@@ -31,7 +31,6 @@ from nictop.probe.records import (
     NetworkdLink,
     NetworkManager,
     PacketFilters,
-    PciFunction,
     Platform,
     Routing,
     Services,
@@ -49,6 +48,8 @@ if TYPE_CHECKING:
     from nictop.probe.inventory.machine.qemu import VirtualMachine
 
 Result = TypeVar("Result")
+COUNTED_SOURCES = ("links", "processes", "threads", "interrupts")
+"""Sources of the first step that are read after the PCI functions."""
 MACHINE_SOURCES = (
     *(
         "queues",
@@ -190,7 +191,8 @@ def take_inventory(
     """The complete inventory. Never raises.
 
     `reason`: start, request, event or re-scan. `part` is called with an incomplete inventory before
-    the sources in `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`.
+    the sources in `MACHINE_SOURCES` are read, and again before those in `MANAGER_SOURCES`; after an
+    event once, as soon as the PCI functions and their drivers are read.
     `started`: its time (CLOCK_MONOTONIC; None: now). On a host without free CPU a process begins to
     read seconds after its start, and an event in between counts as not read. The other parameters
     are the roots of the file system.
@@ -220,11 +222,17 @@ def take_inventory(
                 )
             )
 
+    is_after_event = reason == "event"
+    inventory = replace(inventory, pci=sources.read("read_pci", (), roots.sys))
+    if is_after_event:
+        pass_on(*COUNTED_SOURCES, *MACHINE_SOURCES, *MANAGER_SOURCES)
     processes = HostProcesses(sources.read_processes(proc))
     inventory = add_counted_devices(inventory, sources, roots, processes)
-    pass_on(*MACHINE_SOURCES, *MANAGER_SOURCES)
+    if not is_after_event:
+        pass_on(*MACHINE_SOURCES, *MANAGER_SOURCES)
     inventory = add_settings(inventory, sources, roots, processes)
-    pass_on(*MANAGER_SOURCES)
+    if not is_after_event:
+        pass_on(*MANAGER_SOURCES)
     inventory = add_managers(inventory, sources, roots, processes)
     return replace(inventory, took=time.process_time() - cpu)
 
@@ -232,8 +240,8 @@ def take_inventory(
 def add_counted_devices(
     inventory: Inventory, sources: SourceReader, roots: InventoryRoots, processes: HostProcesses
 ) -> Inventory:
-    """First step: links, PCI functions, threads and interrupts, which the counters need."""
-    pci: tuple[PciFunction, ...] = sources.read("read_pci", (), roots.sys)
+    """First step, after the PCI functions: links, threads and interrupts, which the counters
+    need."""
     no_links: tuple[tuple[Link, ...], dict[str, Unreadable]] = ((), {})
     links, failed = sources.call("read_links", no_links, roots.sys)
     sources.failed.update(failed)
@@ -244,9 +252,9 @@ def add_counted_devices(
         "read_threads", (), links, roots.proc, processes.names, processes.machines
     )
     interrupts: tuple[Interrupt, ...] = sources.read(
-        "read_interrupts", (), links, pci, roots.sys, roots.proc
+        "read_interrupts", (), links, inventory.pci, roots.sys, roots.proc
     )
-    return replace(inventory, pci=pci, links=links, interrupts=interrupts, threads=threads)
+    return replace(inventory, links=links, interrupts=interrupts, threads=threads)
 
 
 def add_settings(

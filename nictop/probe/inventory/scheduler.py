@@ -45,6 +45,8 @@ OUTDATED_AFTER_SECONDS = 2.0
 SLOW_INVENTORY_SECONDS = 1.0
 """Duration of an inventory from which an event during it is reported at once: some of its sources
 were read before the event and some after it, and the next inventory is seconds away."""
+DEVICE_EVENTS: tuple[EventSource, ...] = ("device", "events were lost")
+"""A NIC or its driver has come or gone: a slow inventory begins again, with that first."""
 CHANGE_POLL_SECONDS = 1.0
 """Between checks for new kernel messages, and of files that change without an event."""
 DAEMON_ROUTES_SECONDS = 60.0
@@ -59,9 +61,10 @@ class InventoryScheduler:
 
     Callbacks: `send` writes a line (record name, fields); `send_trouble` a line with a sentence;
     `handle_inventory` takes the targets line, the inventory line and the digest of an inventory
-    that must not be passed on again, and returns the targets; `prepare` is called before the child
-    of each inventory but the first is started. `parts`: pass on the parts of the first inventory as
-    soon as they are read.
+    that must not be passed on again, and returns the targets; `write` takes an encoded
+    line; `prepare` is called before the child of each inventory but the first is started. `parts`:
+    pass on the parts of the first inventory as soon as they are read, and on a slow host the PCI
+    functions after an event.
     """
 
     def __init__(
@@ -71,6 +74,7 @@ class InventoryScheduler:
         send: Callable[[str, dict[str, object]], None],
         send_trouble: Callable[..., None],
         handle_inventory: Callable[[bytes, bytes | bytearray, int | None], Targets | None],
+        write: Callable[[bytes | bytearray], object],
         prepare: Callable[[], None],
         parts: bool = False,
         sys: str = "/sys",
@@ -78,8 +82,15 @@ class InventoryScheduler:
     ) -> None:
         self._poll, self._send, self._send_trouble = poll, send, send_trouble
         self._handle_inventory, self._prepare = handle_inventory, prepare
+        self._write = write
         self._child = InventoryChild(sys=sys, proc=proc)
         self._parts = parts
+        self._passes_on_devices = parts
+        """The same of the PCI functions, in inventories after an event."""
+        self._last_seconds = 0.0
+        """Duration of the last complete inventory."""
+        self._is_begun_again = False
+        """The running one has replaced one that was ended by an event."""
         self._modules = KeptModules()
         self._debouncer = Debouncer()
         self._unread = UnreadEvents()
@@ -140,16 +151,31 @@ class InventoryScheduler:
         """Read one of the registered descriptors."""
         if descriptor == self._child.descriptor:
             ended = self._child.read()
-            line = self._child.take_part() if self._parts else None
-            while line is not None:
-                self._handle_inventory(self._child.targets, line, None)
-                line = self._child.take_part()
+            self._pass_on_parts()
             if ended:
                 self._finish()
         elif self._signals is not None and descriptor == self._signals.descriptor:
             self._read_signals(self._signals)
         elif self._events is not None and descriptor in self._events.sockets:
             self._read_events(self._events, descriptor)
+
+    def _pass_on_parts(self) -> None:
+        """The first part after an event has nothing that the counters need."""
+        while self._has_parts:
+            line = self._child.take_part()
+            if line is None:
+                return
+            if self._reason == "event":
+                self._write(line)
+            else:
+                self._handle_inventory(self._child.targets, line, None)
+
+    @property
+    def _has_parts(self) -> bool:
+        """Of the running inventory. After an event only where it takes long."""
+        if self._reason != "event":
+            return self._parts
+        return self._passes_on_devices and self._last_seconds >= SLOW_INVENTORY_SECONDS
 
     def advance(self, now: float) -> None:
         """Do everything that is due, except starting an inventory."""
@@ -212,7 +238,7 @@ class InventoryScheduler:
         if reason != "start":
             self._prepare()
         try:
-            self._child.start(reason, now, parts=self._parts)
+            self._child.start(reason, now, parts=self._has_parts)
         except OSError as error:
             self._debouncer.finished(now, 1.0, 1.0)
             self._unread.end_reading(failed=True)
@@ -234,6 +260,7 @@ class InventoryScheduler:
         cpu_seconds = self._child.cpu_seconds
         self._debouncer.finished(now, duration, cpu_seconds)
         self._unread.end_reading(failed=bool(problem))
+        self._is_begun_again = False
         is_told = self._unread.waiting is not None and self._unread.waiting.is_told
         if duration >= SLOW_INVENTORY_SECONDS or is_told:
             self._report_unread_events(now, 0.0)
@@ -241,6 +268,7 @@ class InventoryScheduler:
             self._send_trouble(problem, "inventory")
             self._debouncer.rescan = now + FAILURE_RETRY_SECONDS
         else:
+            self._last_seconds = duration
             targets = self._pass_on(line, now)
             if targets is not None and self._is_worth_keeping(duration):
                 self._modules.begin(targets["modules"])
@@ -340,8 +368,29 @@ class InventoryScheduler:
             self._route_due = due
 
     def _request_after_event(self, source: EventSource, now: float) -> None:
+        if source in DEVICE_EVENTS and self._is_worth_beginning_again(now):
+            self._end_unfinished(now)
         self._debouncer.request("event", now)
         self._unread.add(now, source)
+
+    def _is_worth_beginning_again(self, now: float) -> bool:
+        """The running inventory has read the device before, and takes long yet. Not twice, so that
+        one becomes complete."""
+        if not self.complete or self._child.descriptor < 0 or self._is_begun_again:
+            return False
+        passed = now - self._child.started
+        is_slow = self._last_seconds >= SLOW_INVENTORY_SECONDS
+        return is_slow and passed < self._last_seconds / 2
+
+    def _end_unfinished(self, now: float) -> None:
+        """End the running inventory; what it was to read is read by the next one."""
+        self._poll.unregister(self._child.descriptor)
+        self._child.kill()
+        self._debouncer.finished(now, now - self._child.started, self._child.cpu_seconds)
+        self._unread.end_reading(failed=True)
+        self._is_begun_again = True
+        if self._reason == "request":
+            self._debouncer.request(self._reason, now, forced=True)
 
     def _read_events(self, events: Events, descriptor: int) -> None:
         changes, source = events.read(descriptor)

@@ -15,6 +15,8 @@ import os
 from collections.abc import Iterable, Sequence
 
 from nictop.probe.inventory.links.reader import read_links
+from nictop.probe.kernel.rtnetlink import IFF_UP
+from nictop.probe.kernel.sysfs import parse_integer, read_text
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.plan import lifelines
 from nictop.probe.plan.current_state import (
@@ -52,6 +54,8 @@ that stores it in net/8021q/vlan_dev.c, net/bridge/br_device.c and drivers/net/ 
 vxlan/vxlan_core.c, geneve.c. A bond and a team set that of their ports; many drivers of NICs reset
 the device (igb_change_mtu, i40e_change_mtu, netvsc_change_mtu, vmxnet3_change_mtu)."""
 MAX_ACTIONS = 512
+INTERRUPTION = "short traffic interruption"
+MAY_INTERRUPT = "may interrupt "
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,8 @@ def read_plan(actions: Sequence[Sequence[str]], roots: Roots) -> ChangePlan:
     links, _ = read_links(roots.sys)
     dependents = read_lifelines(links, roots)
     planned = read_operations(operations, links, roots)
-    planned_actions = tuple(planned_action(one, dependents) for one in planned)
+    idle = {link.name: why_idle(link, links, roots) for link in links}
+    planned_actions = tuple(planned_action(one, dependents, idle) for one in planned)
     undo = undo_of(planned)
     names = link_names(undo)
     touched: set[str] = set()
@@ -264,8 +269,46 @@ def read_networkmanager_part(
         one.kernel_undo = read_kernel_undo(one.operation, description.links, links, roots)
 
 
+def why_idle(link: Link, links: Sequence[Link], roots: Roots) -> str:
+    """``has no carrier``: why a change of the link interrupts no traffic, or none of an address of
+    this host; "": it may. VFs may work while the link of their NIC is down."""
+    if has_vfs(link.name, roots):
+        return ""
+    if not link.flags & IFF_UP:
+        return "is down"
+    if link.carrier is False:
+        return "has no carrier"
+    is_used = link.master is not None or any(
+        link.ifindex in (other.master, other.lower) for other in links
+    )
+    return "" if link.addresses or is_used else "has no address"
+
+
+def has_vfs(name: str, roots: Roots) -> bool:
+    number = read_text(f"{roots.sys}/class/net/{name}/device/sriov_numvfs")
+    return isinstance(number, str) and parse_integer(number) != 0
+
+
+def disturbs_text(text: str, name: str, idle: str) -> str:
+    """What an operation may interrupt on this link; "": nothing. `idle`: see `why_idle`."""
+    if text.endswith(f"{name}: {INTERRUPTION}"):
+        return f"{text[: -len(INTERRUPTION) - 2]}, which {idle} now"
+    if text.startswith(MAY_INTERRUPT) and text.endswith(f" {name}") and idle != "has no address":
+        return ""
+    return text
+
+
+def disturbs_of(planned: PlannedOperation, idle: dict[str, str]) -> tuple[str, ...]:
+    """What it may interrupt, as the links are now."""
+    texts = list(planned.disturbs)
+    for name in planned.links:
+        if idle.get(name):
+            texts = [disturbs_text(text, name, idle[name]) for text in texts]
+    return tuple(filter(None, texts))
+
+
 def planned_action(
-    planned: PlannedOperation, dependents: dict[str, tuple[str, ...]]
+    planned: PlannedOperation, dependents: dict[str, tuple[str, ...]], idle: dict[str, str]
 ) -> PlannedAction:
     """The record that is sent to the watching side."""
     used_by: tuple[str, ...] = ()
@@ -280,7 +323,7 @@ def planned_action(
         undo=planned.undo,
         subject=planned.subject,
         persistent=planned.persistent,
-        disturbs=(*planned.disturbs, *used_by),
+        disturbs=(*disturbs_of(planned, idle), *used_by),
     )
 
 
@@ -309,16 +352,16 @@ def lock_subjects(planned: Iterable[PlannedOperation]) -> tuple[str, ...]:
 
 
 INTERRUPTIONS: dict[str, tuple[str, ...]] = {
-    "channels": ("may reset {name}: short traffic interruption",),
-    "rings": ("may reset {name}: short traffic interruption",),
-    "features": ("may reset {name}: short traffic interruption",),
-    "mtu": ("may reset {name}: short traffic interruption",),
-    "virtual functions": ("may reset {name}: short traffic interruption",),
+    "channels": ("may reset {name}: " + INTERRUPTION,),
+    "rings": ("may reset {name}: " + INTERRUPTION,),
+    "features": ("may reset {name}: " + INTERRUPTION,),
+    "mtu": ("may reset {name}: " + INTERRUPTION,),
+    "virtual functions": ("may reset {name}: " + INTERRUPTION,),
     "virtual function": ("may affect the user of VF {number} of {name}",),
     "bridge vlan add": ("frames of VLAN {number} pass {name}",),
     "bridge vlan del": ("frames of VLAN {number} do not pass {name} any more",),
-    "bridge port": ("may interrupt the port {name}",),
-    "bridge": ("may interrupt the ports of {name}",),
-    "bond": ("may interrupt {name}",),
+    "bridge port": (MAY_INTERRUPT + "the port {name}",),
+    "bridge": (MAY_INTERRUPT + "the ports of {name}",),
+    "bond": (MAY_INTERRUPT + "{name}",),
     "address del": ("connections to this address of {name} get no packets without it",),
 }

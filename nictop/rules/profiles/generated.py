@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from nictop.model.devices.link_history import losses_after_the_first_carrier
 from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.managers.link_managers import is_only_described
 from nictop.model.managers.networkmanager_states import (
@@ -15,6 +16,7 @@ from nictop.model.managers.networkmanager_states import (
     has_failed,
 )
 from nictop.model.managers.profile_match import is_disconnected_by_user, is_in_memory
+from nictop.model.text.words import count_noun
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Link, ManagedDevice, NetworkManager, Profile
@@ -34,6 +36,7 @@ from nictop.rules.fixes.profiles import (
     static_settings,
 )
 from nictop.rules.host import HostFacts
+from nictop.rules.link.carrier_causes import CAUSES, nic_kind, plug_in_fixes
 from nictop.rules.profiles.dhcp_attempts import dhcp_attempts
 from nictop.rules.profiles.nics import (
     address_evidence,
@@ -50,6 +53,7 @@ TEMPORARY = (
     " It is in /run only, as `nmcli con add` or `mod` with --temporary makes it: a reboot deletes "
     "it, or brings back the copy on disk."
 )
+SINCE_CREATED = "since it was created"
 Case = tuple[Link, ManagedDevice, Profile]
 
 
@@ -76,10 +80,13 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     devices configured outside NetworkManager), never by its name. Critical: the NIC has no address,
     and an attempt has failed, also while the next one is made. Warning: the NIC works, or DHCP is
     in progress and no failure was seen, the NIC is between two activations, or has lost its carrier
-    while it was watched. Info: the NIC is down or never had a carrier meanwhile, or is a virtual
+    since it is there. Info: the NIC is down or never had a carrier, or is a virtual
     function without an address whose physical function is on this host: it is not assigned to a
     guest yet, and those of a port in the same state are reported once. Not reported: NICs with one
     of your profiles active, and NICs that were disconnected manually.
+
+    Without a carrier what is missing is the carrier, and no profile helps: the fix is that of the
+    port.
 
     Modifying the profile saves it to disk and clears the flag; it need not be deleted. A profile of
     your own takes precedence (the generated one has autoconnect-priority -999), but is used only
@@ -155,6 +162,20 @@ def _generated(
         why += f" {outlook}"
     if not is_up(link):
         fixes.insert(0, set_link_up(link))
+    elif _waits_for_carrier(link, device):  # no profile helps
+        return link_finding(
+            severity,
+            host,
+            link,
+            title,
+            evidence=(
+                _carrier_evidence(link),
+                *profile_evidence(profile),
+                state_evidence(device),
+            ),
+            why=f"{CAUSES[nic_kind(host, link)].down} {why}",
+            fixes=plug_in_fixes(host, link),
+        )
     if is_only_described(device, active):
         severity = "warning"
         title = f"configured externally; auto-generated profile {quoted_name(profile.id)}"
@@ -185,6 +206,17 @@ def _generated(
         why=why,
         fixes=tuple(fixes),
     )
+
+
+def _waits_for_carrier(link: Link, device: ManagedDevice) -> bool:
+    return device.state == UNAVAILABLE and link.carrier is False
+
+
+def _carrier_evidence(link: Link) -> Evidence:
+    value = "none"
+    if link.carrier_changes is not None:
+        value += f", {count_noun(link.carrier_changes, 'change')} {SINCE_CREATED}"
+    return Evidence("carrier", value, f"ip -d -s link show dev {link.name}")
 
 
 def _nmcli_effect(host: HostFacts, link: Link) -> str:
@@ -235,11 +267,14 @@ def _progress(
 
 
 def _unavailable(host: HostFacts, link: Link) -> tuple[Severity, str, str]:
-    """A port without a cable is no fault; one that has lost it was in use."""
+    """A port without a cable is no fault; one that has lost it was in use, also before it was
+    watched."""
     if not is_up(link):
         return "info", "down", ""
     history = host.history_of(link)
-    if history is not None and history.new_losses:
+    changes = link.carrier_changes or 0
+    is_lost = link.carrier is False and losses_after_the_first_carrier(changes, has_carrier=False)
+    if is_lost or (history is not None and history.new_losses):
         return "warning", "lost its carrier", ""
     return "info", "no carrier", ""
 

@@ -246,9 +246,9 @@ def _since_texts(snapshots: Iterable[Snapshot]) -> dict[str, str]:
 
 def _marked(result: Diagnosis, snapshots: Sequence[Snapshot]) -> Diagnosis:
     from nictop.rules.outdated import with_marks
-    from nictop.rules.registry import rests_on_addresses
+    from nictop.rules.registry import basis_of
 
-    return replace(result, findings=with_marks(result.findings, snapshots, rests_on_addresses))
+    return replace(result, findings=with_marks(result.findings, snapshots, basis_of))
 
 
 def _references(hosts: Sequence[HostSession]) -> tuple[ref[Snapshot], ...]:

@@ -20,6 +20,7 @@ from nictop.tui.controllers.signal import Signal
 
 if TYPE_CHECKING:
     from nictop.hosts.session import HostSession
+    from nictop.model.guests.watched import WatchedGuest
     from nictop.model.snapshot import Snapshot
     from nictop.probe.records import HostedGuest, Request
     from nictop.rules import Diagnosis
@@ -188,7 +189,16 @@ class WatchedHosts:
         for wanted in hosts_of_guest(self.by_name[name].host, guest):
             if wanted.label in self.by_name:
                 return wanted.label
+        for match in self.watched_guests():
+            if match.hypervisor == name and match.guest == guest:
+                return match.name
         return ""
+
+    def watched_guests(self) -> tuple[WatchedGuest, ...]:
+        """By their MAC addresses."""
+        from nictop.model.guests.watched import watched_guests
+
+        return watched_guests(host.snapshot for host in self.by_name.values())
 
     def choose(self, name: str) -> None:
         """Show the devices of another host."""
@@ -350,8 +360,14 @@ class WatchedHosts:
         for name in self._note_silence():
             self._schedule_flush(name)
         now = self._clock()
-        if any(host.status_text(now, self.interval) != "live" for host in self.by_name.values()):
+        if any(self._is_counted(host, now) for host in self.by_name.values()):
             self.changed.publish()
+
+    def _is_counted(self, host: HostSession, now: float) -> bool:
+        """Something that is drawn of it has seconds in it."""
+        if host.late_seconds(now, self.interval) is not None:
+            return True
+        return host.status_text(now, self.interval) != "live"
 
     def _note_silence(self) -> list[str]:
         """The hosts that have fallen silent: their snapshots say so."""

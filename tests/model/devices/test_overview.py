@@ -230,6 +230,15 @@ def test_a_host_that_sends_nothing_new_is_not_live() -> None:
     assert unread.host_state == "reading"
 
 
+def test_a_live_host_whose_next_reading_is_late_says_how_old_the_last_one_is() -> None:
+    """It was "live" until 5 s after its last reading."""
+    rows = overview([HostNow(LIVE, 3.2, late_seconds=3.2)])
+    assert {row.host_state for row in rows} == {"read 3 s ago"}
+    state = next(column for column in COLUMNS if column.key == "state")
+    assert all(len(row.host_state) <= state.width for row in rows)
+    assert state.sort_key(rows[0]) != state.sort_key(rows_of(LIVE, age=0.1)[0])
+
+
 def test_a_live_host_has_no_age() -> None:
     assert all(row.age is None and not row.is_stale for row in rows_of(LIVE, age=5.0))
     (stale,) = rows_of(with_state(host("a", nic(2, "x")), "lost", ""), age=None)

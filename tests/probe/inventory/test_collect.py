@@ -50,6 +50,20 @@ def test_the_inventory_of_this_machine_is_decoded_unchanged() -> None:
     assert decode(json.dumps({"inventory": taken}, default=field_mapping)) == taken
 
 
+def test_after_an_event_the_functions_are_passed_on_first() -> None:
+    parts: list[Inventory] = []
+    taken = take_inventory("event", part=parts.append)
+    (first,) = parts
+    assert first.pci == taken.pci and not first.links
+    assert {"links", "platform", "guests"} <= {*first.pending} <= {*first.unreadable}
+    parts.clear()
+    take_inventory("start", part=parts.append)
+    assert [("links" in one.pending, "platform" in one.pending) for one in parts] == [
+        (False, True),
+        (False, False),
+    ]
+
+
 def test_pci_addresses_of_links_are_functions_of_the_inventory() -> None:
     taken = take_inventory("test")
     functions = {function.address for function in taken.pci}

@@ -217,6 +217,7 @@ def test_events_are_told_at_once_on_request(at_once: bool, expected: list[float]
         send=lambda name, fields: sent.append(fields),
         send_trouble=lambda *_: None,
         handle_inventory=lambda *_: None,
+        write=lambda _: None,
         prepare=lambda: None,
     )
     scheduler.set_events_at_once(at_once)
@@ -238,6 +239,7 @@ def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
         send=lambda *_: None,
         send_trouble=lambda *_: None,
         handle_inventory=lambda *_: None,
+        write=lambda _: None,
         prepare=lambda: None,
     )
     scheduler._request_after_file(source, 10.0)
@@ -311,6 +313,7 @@ def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
         send=lambda *_: None,
         send_trouble=lambda *_: None,
         handle_inventory=lambda *_: targets,  # type: ignore[arg-type]
+        write=lambda _: None,
         prepare=lambda: None,
     )
     waited = []
@@ -326,3 +329,71 @@ def test_a_failed_source_is_read_again_soon_on_a_slow_host_too() -> None:
     scheduler._pass_on(b"", 100.0)
     scheduler.request("event", 100.0)
     assert scheduler._debouncer.due() == 160.0
+
+
+class SlowChild:
+    """An inventory of 20 s that was begun at 100."""
+
+    descriptor, started, cpu_seconds, running = 5, 100.0, 0.5, True
+
+    def kill(self) -> None:
+        self.descriptor, self.running = -1, False
+
+
+@pytest.mark.parametrize(
+    ("source", "now", "begins_again"),
+    [
+        ("device", 104.0, True),
+        ("events were lost", 104.0, True),
+        ("device", 116.0, False),  # it is nearly complete
+        ("address", 104.0, False),
+    ],
+)
+def test_a_slow_inventory_begins_again_when_a_device_came_or_went(
+    source: EventSource, now: float, begins_again: bool
+) -> None:
+    """An unbound driver was told 15 to 20 s later, after the rest of one inventory and another."""
+    poll = select.poll()
+    poll.register(5, select.POLLIN)
+    scheduler = InventoryScheduler(
+        poll,
+        send=lambda *_: None,
+        send_trouble=lambda *_: None,
+        handle_inventory=lambda *_: None,
+        write=lambda _: None,
+        prepare=lambda: None,
+        parts=True,
+    )
+    scheduler.complete, scheduler._last_seconds = True, 20.0
+    scheduler._child = child = SlowChild()  # type: ignore[assignment]
+    scheduler._request_after_event(source, now)
+    assert child.running is not begins_again
+    if not begins_again:
+        return
+    due = scheduler._debouncer.due()
+    assert due is not None and due <= now + Debouncer.MAX_DELAY_SECONDS
+    scheduler._debouncer.started()
+    scheduler._child = again = SlowChild()  # type: ignore[assignment]
+    again.started = now
+    scheduler._request_after_event(source, now + 1.0)
+    assert again.running, "it becomes complete"
+
+
+def test_the_functions_are_passed_on_first_after_an_event_on_a_slow_host() -> None:
+    written: list[bytes | bytearray] = []
+    handled: list[bytes | bytearray] = []
+    scheduler = InventoryScheduler(
+        select.poll(),
+        send=lambda *_: None,
+        send_trouble=lambda *_: None,
+        handle_inventory=lambda _, line, known: handled.append(line),
+        write=written.append,
+        prepare=lambda: None,
+        parts=True,
+    )
+    scheduler._parts = False
+    for seconds, reason, expected in ((0.3, "event", 0), (9.0, "re-scan", 0), (9.0, "event", 1)):
+        scheduler._last_seconds, scheduler._reason = seconds, reason
+        scheduler._child._output = bytearray(b"{}\n{part}\n\n")
+        scheduler._pass_on_parts()
+        assert len(written) == expected and not handled

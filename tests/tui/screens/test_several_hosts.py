@@ -87,6 +87,21 @@ async def test_hosts_are_named_with_the_event_that_their_values_are_older_than()
         assert "vm1, vm3: read before an event · vm2: read before it" in drawn
 
 
+async def test_a_host_of_which_nothing_comes_stays_named_in_the_title_of_findings() -> None:
+    """The words on it vanished when the connection was lost, when they are needed most."""
+    async with screen_with_hosts("vm1", "vm2", size=(200, 40)) as (screen, hosts):
+        await two(screen, hosts)
+        await screen.show_diagnosis(Diagnosis((finding(severity="warning"),), ()))
+        await screen.press("4")
+        lost = SourceState("lost", "connection timed out", 4.0)
+        await receive_from(screen, hosts, "vm2", lost)
+        screen.nictop.hosts.count_down()
+        await wait_until(screen, lambda: "vm2: no data" in "\n".join(screen.drawn()))
+        await receive_from(screen, hosts, "vm1", lost)
+        screen.nictop.hosts.count_down()
+        await wait_until(screen, lambda: "no data of 2 hosts" in "\n".join(screen.drawn()))
+
+
 def hosts_line(screen: Screen) -> str:
     return screen.drawn()[1]
 

@@ -206,7 +206,13 @@ def _marks(glyphs: Glyphs) -> list[tuple[str, str]]:
         (glyphs.passed, "all checks passed; a finding that is no longer found"),
         (glyphs.skipped, "a skipped check; elsewhere: not known yet, or the counter was reset"),
         ("●", "the host is live; behind Traffic: a test is running"),
-        ("◌", "the host is being connected to, or has sent nothing for some time"),
+        (
+            "◌",
+            "the host is being connected to, or has sent nothing for some time; before a step: it "
+            "is being done",
+        ),
+        (glyphs.idle, "before a step: it has not begun"),
+        ("?", "it may have changed since it was read, or was not checked again"),
         (
             "✖",
             "the host could not be reached, or the connection failed: why, and when it is tried "

@@ -25,12 +25,14 @@ from nictop.model.columns.guests import COLUMNS as GUEST_COLUMNS
 from nictop.model.columns.overview import COLUMNS as NIC_COLUMNS
 from nictop.model.devices.netdevs import End
 from nictop.model.devices.pairs import pairs
+from nictop.model.guests.owners import guest_text
 from nictop.model.guests.table import (
     GuestRow,
     guest_counts,
     hosted_guests,
     why_guests_are_missing,
 )
+from nictop.model.text.terminal import clean
 from nictop.model.text.words import count_noun
 from nictop.traffic.plan.plan import EndpointPair, endpoint_pairs
 from nictop.tui.filter_help import NIC_FILTER, FilterRows
@@ -161,15 +163,19 @@ class HostsScreen(FramedScreen):
         host = self.query_one(HostTable).chosen
         if host is not None:
             snapshot = self.nictop.display.snapshot(host)
-            self.query_one(GuestPane).show(snapshot, self._why_not_read)
+            self.query_one(GuestPane).show(snapshot, self._watched_text)
 
-    def _why_not_read(self, row: GuestRow) -> str:
-        """Of a guest that is watched, what its connection says; "": nothing."""
+    def _watched_text(self, row: GuestRow) -> tuple[str, str]:
+        """(text, style): as which host a guest is watched, and what its connection says; "": it is
+        not, or the name says it."""
         name = self.nictop.hosts.name_of_guest(row.snapshot.host, row.guest)
         session = self.nictop.hosts.by_name.get(name)
-        if session is None or not session.is_unreachable or not session.snapshot.message:
-            return ""
-        return f"watched as {name}: {session.snapshot.message}"
+        if session is None:
+            return "", ""
+        text = f"watched as {name}"
+        if session.is_unreachable and session.snapshot.message:
+            return f"{text}: {session.snapshot.message}", "warn"
+        return text, ""
 
     def _guests_of_chosen(self) -> Sequence[HostedGuest]:
         host = self.query_one(HostTable).chosen
@@ -203,13 +209,24 @@ class HostsScreen(FramedScreen):
         if host is None:
             return
         cells = view.scrollable_content_region.width
-        lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs)
+        lines = draw_host(host, self._draw_time(), cells, glyphs=self.glyphs, labels=self.key_label)
+        guest = self._guest_text(host.name)
+        if guest:
+            lines += wrapped_lines(self.glyphs.text(guest), max(10, cells - 2), "")
         room = self.size.height - self.query_one(HostTable).size.height - MIN_OVERVIEW_ROWS - 6
         view.take_rows(max(1, min(len(lines), room)) + view.gutter.height)
         view.show_lines(lines)
         title = self.glyphs.text(host.name).replace("[", r"\[")
         if view.border_title != title:
             view.border_title = title
+
+    def _guest_text(self, name: str) -> str:
+        """``VM web1 of pve, by its MAC addresses``; "": of no watched host, as far as is known."""
+        for match in self.nictop.hosts.watched_guests():
+            if match.name == name:
+                what = guest_text(match.guest.name, match.guest.kind)
+                return clean(f"{what} of {match.hypervisor}, by its MAC addresses")
+        return ""
 
     def _show_complaint(self, text: str) -> None:
         """ "": there is none."""

@@ -35,6 +35,7 @@ from nictop.changes.wording import (
     ending_text,
     failure_before_rollback,
     loss_text,
+    meanwhile_text,
     plan_lines,
     read_text,
     reconnected_text,
@@ -158,6 +159,7 @@ class ChangePage:
         elif progress.stage == "reconnected":
             text = sentence(reconnected_text(progress.answer))
             yield from self._marked_lines("dim", f"{text}{self._time(now)}")
+            yield from self._text(sentence(meanwhile_text(progress.until)), "", "   ")
         for trouble in progress.troubles:
             if progress.stage != "disconnected" or trouble != progress.loss:
                 yield from self._marked_lines("warn", trouble)

@@ -25,6 +25,7 @@ from nictop.model.guests.table import (
     why_guests_are_missing,
 )
 from nictop.model.snapshot import Snapshot, outdated_text
+from nictop.model.text.terminal import clean
 from nictop.model.text.units import wall_time_text
 from nictop.probe.light_dataclasses import replace
 from nictop.tui.widgets.base.filter_line import FilterLine, no_matches
@@ -37,8 +38,8 @@ MAX_FACT_ROWS = 6
 MIN_TABLE_ROWS = 7
 
 
-def nothing(row: GuestRow) -> str:
-    return ""
+def nothing(row: GuestRow) -> tuple[str, str]:
+    return "", ""
 
 
 def _agent_fact(name: str, told: AgentFacts) -> str:
@@ -54,7 +55,7 @@ class GuestPane(WhileOpen, Container):
         super().__init__(id=id)
         self._snapshot = Snapshot.empty("")
         self._rows: tuple[GuestRow, ...] = ()
-        self._watched: Callable[[GuestRow], str] = nothing
+        self._watched: Callable[[GuestRow], tuple[str, str]] = nothing
 
     def compose(self) -> ComposeResult:
         yield GuestTable(id="guests")
@@ -68,8 +69,11 @@ class GuestPane(WhileOpen, Container):
     def chosen(self) -> GuestRow | None:
         return self.query_one(GuestTable).chosen
 
-    def show(self, snapshot: Snapshot, watched: Callable[[GuestRow], str] = nothing) -> None:
-        """Draw the guests of a host. `watched`: why one that is watched is not read."""
+    def show(
+        self, snapshot: Snapshot, watched: Callable[[GuestRow], tuple[str, str]] = nothing
+    ) -> None:
+        """Draw the guests of a host. `watched`: text and style about one that is
+        watched."""
         if snapshot.silence is not None:  # rates are those of now
             snapshot = replace(snapshot, rates=None)
         self._snapshot, self._rows, self._watched = snapshot, guest_rows(snapshot), watched
@@ -125,9 +129,9 @@ class GuestPane(WhileOpen, Container):
             facts.append((f"{row.text} {nic_facts(row)}", ""))
         if row.agent is not None:
             facts.append((_agent_fact(row.guest.name, row.agent), ""))
-        watched = self._watched(row)
+        watched, style = self._watched(row)
         if watched:
-            facts.append((watched, "warn"))
+            facts.append((clean(watched), style))
         if row.why_no_nics is not None:
             facts.append((f"NICs of {row.guest.name} not fully known: {row.why_no_nics}", "warn"))
         return facts

@@ -122,7 +122,12 @@ class NicRows:
         self.known.update(pictures)
         worst = worst_findings(diagnosis, pictures)
         hosts_now = [
-            HostNow(picture, host.age(now), host.is_overdue(now, interval))
+            HostNow(
+                picture,
+                host.age(now),
+                host.is_overdue(now, interval),
+                host.late_seconds(now, interval),
+            )
             for host, picture in zip(hosts, pictures, strict=True)
         ]
         self.rows = overview(

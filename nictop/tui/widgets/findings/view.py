@@ -19,6 +19,7 @@ from nictop.model.facts import fit, width, wrap
 from nictop.model.snapshot import Snapshot, reading_notice
 from nictop.model.text.names import distinct_names, short_names
 from nictop.model.text.terminal import clean
+from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import replace
 from nictop.replay.position import wall_clock_text
 from nictop.rules import Diagnosis, Finding, Fix
@@ -527,6 +528,7 @@ class FindingsView(WhileOpen, Container):
             if lost:
                 parts.append(f"{lost} {LOST_SUBJECT}")
         parts += self._outdated_texts()
+        parts.append(self._silence_text())
         return " · ".join(filter(None, parts))
 
     def _outdated_texts(self) -> Sequence[str]:
@@ -538,6 +540,17 @@ class FindingsView(WhileOpen, Container):
         for host, text in self._outdated.items():
             hosts_by_text.setdefault(text, []).append(host)
         return [f"{', '.join(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
+
+    def _silence_text(self) -> str:
+        """``g2: no data``, ``no data of 2 hosts``: a title has no room for long names."""
+        silent = [name for name, host in self._snapshots.items() if host.silence is not None]
+        if not silent:
+            return ""
+        if not self._several_hosts:
+            return "no data"
+        if len(silent) == 1 and width(silent[0]) <= MAX_HOST_CELLS:
+            return f"{silent[0]}: no data"
+        return f"no data of {count_noun(len(silent), 'host')}"
 
     def _checks_text(self, cells: int) -> str:
         """In as many words as these cells have room for."""

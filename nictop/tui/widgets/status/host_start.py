@@ -71,7 +71,7 @@ def _step_line(step: StartStep, cells: int, glyphs: Glyphs) -> SpanLine:
         "done": glyphs.passed,
         "active": glyphs.encode(WAITING),
         "failed": glyphs.critical,
-        "waiting": glyphs.note,
+        "waiting": glyphs.idle,
     }
     tone = STATE_STYLES[step.state]
     name = fit(LABELS[step.name], LABEL_CELLS)

@@ -31,6 +31,7 @@ from nictop.rules import Diagnosis, Finding
 from nictop.rules.sources import SOURCES, is_retried, reason_text
 from nictop.rules.unchecked import open_findings
 from nictop.rules.wording import RETRY_FOLLOWS, UNKNOWN_MARK, finding_badges, is_checked
+from nictop.tui.keys import KeyLabels, default_label
 from nictop.tui.widgets.base.choice_list import ChoiceList
 from nictop.tui.widgets.base.line_widget import SpanLine, wrapped_lines
 from nictop.tui.widgets.base.table_line import (
@@ -342,15 +343,22 @@ def _sized(column: Column[HostRow], rows: Sequence[HostRow]) -> Column[HostRow]:
 
 
 def draw_host(
-    host: HostSession, moment: DrawTime, cells: int, *, glyphs: Glyphs = UNICODE
+    host: HostSession,
+    moment: DrawTime,
+    cells: int,
+    *,
+    glyphs: Glyphs = UNICODE,
+    labels: KeyLabels = default_label,
 ) -> list[SpanLine]:
     """The facts of a host, in one line if they fit; before them why it is not live, after them what
-    is waited for, or what its probe could not read."""
+    is waited for, or what its probe could not read. `labels`: of keys."""
     now, snapshot = moment.here.monotonic, host.snapshot
     status = host.status(now, moment.interval)
     lines: list[SpanLine] = []
     if status != "live":
         lines += _lines(host.notice(now, moment.interval), cells, STYLES[status])
+    if host.waits_to_retry(now):
+        lines += _lines(f"{labels('edit')}: menu with Reconnect, which tries it now", cells, "dim")
     lines += _lines(host_facts_text(host, moment, cells), cells)
     lines += _lines(reboot_text(host, moment), cells, "warn")
     if host.clock_step is not None:

@@ -35,6 +35,7 @@ from nictop.changes.progress import ChangeProgress
 from nictop.model.facts import width
 from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
+from nictop.model.text.units import local_time_text
 from nictop.probe.plan.requests import PLAN_TIMEOUT
 from nictop.probe.records import Outdated, PlannedAction
 from nictop.rules import Finding, Fix
@@ -245,6 +246,10 @@ def test_a_lost_host_cannot_be_told_to_keep_it() -> None:
     text = words(again, now=100.0)
     assert "Connected again; asking whether it was rolled back" in text
     assert "should roll back" not in text and "Rolls back in" not in text
+    assert "Not known yet" in text and "by" not in text.partition("Not known yet")[2][:20]
+    known = words(lost.after(Reconnected("", 1_790_000_000.0)))
+    time = local_time_text(1_790_000_000.0)
+    assert f"Not known yet; what was not kept should be rolled back by {time} at the" in known
     busy = words(lost.after(Reconnected("another change of ens4 is in progress")))
     assert "asking whether it was rolled back: another change of ens4 is in progress" in busy
 

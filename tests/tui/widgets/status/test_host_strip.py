@@ -38,7 +38,7 @@ def text(
 def test_each_host_has_a_mark_and_the_shown_one_brackets() -> None:
     hosts = [host("vm1"), host("vm2", "failed"), host("pve", "connecting")]
     assert text(hosts, "vm1", 100) == " [● vm1]  ✖ vm2 failed   ◌ pve reconnecting "
-    assert text(hosts, "pve", 100, glyphs=ASCII) == "  * vm1   X vm2 failed  [? pve reconnecting]"
+    assert text(hosts, "pve", 100, glyphs=ASCII) == "  * vm1   X vm2 failed  [@ pve reconnecting]"
 
 
 def test_the_next_attempt_is_counted_down() -> None:

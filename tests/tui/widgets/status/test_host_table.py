@@ -108,6 +108,14 @@ def facts(one: HostSession, room: int = 120) -> list[str]:
     return ["".join(text for text, _ in line) for line in draw_host(one, MOMENT, room)]
 
 
+def test_the_key_that_does_not_wait_for_the_next_attempt() -> None:
+    one = live()
+    one.process(SourceState("lost", "connection timed out", 9.0), MOMENT.here.monotonic)
+    assert any("e: menu with Reconnect, which tries it now" in line for line in facts(one))
+    one.process(SourceState("lost", "connection timed out", 1.0), MOMENT.here.monotonic)
+    assert not any("Reconnect" in line for line in facts(one))
+
+
 def test_the_numbers_of_a_live_host() -> None:
     assert cells(live(), ("info", "warning", "critical", "warning")) == {
         "host": "web1",
