@@ -234,14 +234,7 @@ def test_events_are_told_at_once_on_request(at_once: bool, expected: list[float]
 def test_moved_interrupts_are_read_again_and_make_nothing_doubtful(
     source: EventSource, is_told: bool
 ) -> None:
-    scheduler = InventoryScheduler(
-        select.poll(),
-        send=lambda *_: None,
-        send_trouble=lambda *_: None,
-        handle_inventory=lambda *_: None,
-        write=lambda _: None,
-        prepare=lambda: None,
-    )
+    scheduler = new_scheduler()
     scheduler._request_after_file(source, 10.0)
     assert scheduler._debouncer.reason == ("event" if source else "")
     assert (scheduler._unread.first_untold is not None) == is_told
@@ -253,6 +246,7 @@ def new_scheduler() -> InventoryScheduler:
         send=lambda *_: None,
         send_trouble=lambda *_: None,
         handle_inventory=lambda *_: None,
+        write=lambda _: None,
         prepare=lambda: None,
     )
 
@@ -289,13 +283,7 @@ def test_a_route_that_waits_is_told_with_the_time_when_it_is_read() -> None:
 def test_the_time_of_day_is_read_again_when_it_was_set(
     seconds: float, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scheduler = InventoryScheduler(
-        select.poll(),
-        send=lambda *_: None,
-        send_trouble=lambda *_: None,
-        handle_inventory=lambda *_: None,
-        prepare=lambda: None,
-    )
+    scheduler = new_scheduler()
     begin = time.time() - time.monotonic()
     monkeypatch.setattr(
         "nictop.probe.inventory.scheduler.time.time", lambda: begin + time.monotonic() + seconds
