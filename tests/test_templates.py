@@ -83,13 +83,14 @@ EXCEPTIONS: dict[str, str] = {
     "nictop.probe.inventory.configuration.collect.sourced_files": "source in root's own file, "
     "read by the probe there",
     "nictop.probe.inventory.managers.stopped.unit_state": "names of units in the table of managers",
-    "nictop.wire.record_types._evaluated": "annotations in nictop's own source",
+    "nictop.wire.record_types._evaluate_texts": "annotations in nictop's own source",
     "nictop.probe.kernel.patterns.LazyPattern.compiled": "a function for patterns: its callers "
     "are looked at",
     "nictop.probe.kernel.patterns.pattern": "a function for patterns: its callers are looked at",
     "nictop.probe.light_dataclasses._compiled_initialiser": "names of fields in nictop's sources",
     "nictop.probe.traffic.builtin.options.matching.parse": TABLE,
     "nictop.probe.traffic.builtin.paced.exchange": NUMBERS,
+    "nictop.rules.bridges.separated_ports._setting_finding": "LOCKED, NOT_FLOODED, NO_BROADCASTS",
     "nictop.recording.file.delta.LineFormat.line": "each % of the line is doubled; the replay "
     "depends on its speed",
     "nictop.report.diff.own_values.OwnValues.without_name": "a function that returns the replacement",

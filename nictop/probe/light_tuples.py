@@ -6,6 +6,9 @@ it: fields in order, defaults, methods, `_fields`, `_replace`, `_asdict`, and wh
 
 from __future__ import annotations
 
+import collections
+import operator
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -13,13 +16,13 @@ if TYPE_CHECKING:
 
 __all__ = ["NamedTuple"]
 
-try:
-    from collections import _tuplegetter  # type: ignore[attr-defined]  # Python 3.8
-except ImportError:
-    from operator import itemgetter
 
-    def _tuplegetter(place: int, _: str) -> Any:
-        return property(itemgetter(place))
+def _property_of_place(place: int, _: str) -> Any:
+    return property(operator.itemgetter(place))
+
+
+# Since Python 3.8, a third faster to read.
+_tuplegetter = getattr(collections, "_tuplegetter", _property_of_place)
 
 
 class TupleKind(type):

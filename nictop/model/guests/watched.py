@@ -6,10 +6,10 @@ Reads nothing. The names need not be alike: a guest may be watched over SSH.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from nictop.model.guests.table import hosted_guests
 from nictop.model.snapshot import Snapshot, is_same_machine
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import HostedGuest
 
 QEMU_DEFAULT_ADDRESS = "52:54:00:12:34:56"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import combinations
-from typing import NamedTuple
 
 from nictop.model.devices.bridges import bridge_of, filters_vlans
 from nictop.model.devices.link_history import LeftBridge
@@ -16,6 +15,7 @@ from nictop.model.devices.links import global_addresses, has_global_address
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.model.text.words import address_text
 from nictop.model.time_axis import event_time_text
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import BridgePort, Link
 from nictop.rules.bridges.attachments import is_working, nics_behind_ports
 from nictop.rules.bridges.guest_ports import leads_somewhere, routed_links

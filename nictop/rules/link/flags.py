@@ -6,13 +6,13 @@ Kernel: if.h IFF_NOARP, IFF_MULTICAST; ip-link(8) arp, multicast; ip-sysctl.rst 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from nictop.model.devices.ipv4_conf import ipv4_conf
 from nictop.model.devices.links import global_addresses
 from nictop.model.facts.links import KINDS_WITHOUT_ARP
 from nictop.model.snapshot import ARPHRD_ETHER
 from nictop.model.text.words import IFF_MULTICAST, IFF_NOARP
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command, with_undo
