@@ -199,7 +199,8 @@ def probe_lines(host: dict[str, Any]) -> list[Line]:
     host = complete(host)
     earlier = [inventory_of(merge_patch(host, patch))[0] for patch in host.pop("before", ())]
     inventory, ifindexes = inventory_of(host)
-    hello = msgspec.convert({**HELLO, **host.get("hello", {})}, Hello)
+    clocks = {"wall": host.get("wall", WALL) - host.get("time", 0.0)}
+    hello = msgspec.convert({**HELLO, **clocks, **host.get("hello", {})}, Hello)
     counted = counters_of(host.get("counters", {}), ifindexes, inventory)
     inventories = (as_sent_now(Line(inventory=one)) for one in (*earlier, inventory))
     listening = listening_lines(host.get("listened", {}), ifindexes)

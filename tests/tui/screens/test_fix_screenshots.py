@@ -58,7 +58,8 @@ def after() -> Line:
         replace(one, addresses=(address,)) if one.name == "ens224" else one
         for one in line.inventory.links
     )
-    return replace(line, inventory=replace(line.inventory, time=60.0, links=links))
+    wall = line.inventory.wall + 60.0 - line.inventory.time
+    return replace(line, inventory=replace(line.inventory, time=60.0, wall=wall, links=links))
 
 
 def picture(screen: Screen) -> str:

@@ -505,18 +505,25 @@ class FindingsView(WhileOpen, Container):
     def _draw_titles(self) -> None:
         """Numbers of findings, and of checks; on a narrow screen both are in the title of the
         page."""
-        page, counts = self.query_one(FindingPage), self._counts_text()
-        list_title, before = "Findings", ""
-        if counts:
-            list_title += f": {counts}"
-        _set_title(self.query_one(FindingList), list_title)
-        has_own_title = self.screen.has_class("-wide")  # of the list, in its border
-        if counts and not has_own_title:
-            before = f"{counts} · "
-        _set_title(page, before + self._checks_text(page.size.width - TITLE_CELLS - width(before)))
+        page, counts = self.query_one(FindingPage), self._counts_texts()
+        cells = page.size.width - TITLE_CELLS
+        silence = self._silence_text()
+        list_title = " · ".join(filter(None, (*counts, silence)))
+        _set_title(self.query_one(FindingList), ": ".join(filter(None, ("Findings", list_title))))
+        if self.screen.has_class("-wide"):  # the list has its own title, in its border
+            _set_title(page, self._checks_text(cells))
+            return
+        title = ""
+        # The checks say of how many hosts they are: of two texts about a silent host, theirs stays.
+        for silence_text in (silence, ""):
+            before = "".join(f"{text} · " for text in (*counts, silence_text) if text)
+            title = before + self._checks_text(cells - width(before))
+            if width(title) <= cells:
+                break
+        _set_title(page, title)
 
-    def _counts_text(self) -> str:
-        """``1 critical, 3 warnings · web1: read before it changed``"""
+    def _counts_texts(self) -> list[str]:
+        """``1 critical, 3 warnings``, ``web1: read before it changed``"""
         parts = []
         if self._diagnosis is not None:
             parts.append(severity_counts_text(self._diagnosis.findings))
@@ -528,8 +535,7 @@ class FindingsView(WhileOpen, Container):
             if lost:
                 parts.append(f"{lost} {LOST_SUBJECT}")
         parts += self._outdated_texts()
-        parts.append(self._silence_text())
-        return " · ".join(filter(None, parts))
+        return list(filter(None, parts))
 
     def _outdated_texts(self) -> Sequence[str]:
         """``web1, web2: read before an event (link)``, one for each text."""
