@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from nictop.model.devices.bonds import port_text
-from nictop.model.devices.bridges import bridge_of
+from nictop.model.devices.bridges import bridge_of, stp_state
 from nictop.model.devices.links import link_at
 from nictop.model.devices.lldp import ReasonKind, switch_port, why_no_neighbour
 from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
@@ -253,9 +253,14 @@ def _port_of(master: Link, link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _port_of_bridge(text: str, link: Link) -> StepFacts:
-    if link.bridge_port is None or link.bridge_port.state == "forwarding":
+    if link.bridge_port is None:
         return "passed", text
-    return "failed", f"{text}, {link.bridge_port.state}"
+    state = stp_state(link)
+    if not state:
+        return "unknown", f"{text}, state not known"
+    if state == "forwarding":
+        return "passed", text
+    return "failed", f"{text}, {state}"
 
 
 def port_master(link: Link, snapshot: Snapshot) -> Link | None:
