@@ -198,6 +198,15 @@ class ForwardingEntry:
     idle: bool = False
     """Learned, and no frame with this source has come in by that port for 30 s: it may be left of a
     machine that is elsewhere now. NDA_CACHEINFO, ndm_updated."""
+    set_as: str = ""
+    """Of an entry of a bridge that a command or a program has set, not permanent: words of
+    bridge(8), as ``static sticky``. "": the bridge has learned it. ndm_state and ndm_flags
+    (net/bridge/br_fdb.c: fdb_to_nud, fdb_fill_info)."""
+
+    @property
+    def is_learned(self) -> bool:
+        """By a bridge, from a frame that came in."""
+        return not (self.self_entry or self.permanent or self.set_as)
 
 
 @dataclass(frozen=True, slots=True)
