@@ -66,7 +66,8 @@ PORT_UNKNOWN: dict[ReasonKind, str] = {
 }
 """Why the port of the switch is not known; the section LLDP has the whole reason."""
 CHANGED_SINCE = "read before its interface came or went"
-NOT_ASKED = "not asked"
+NO_ENTRY = "no entry read"
+"""The neighbours are read with an inventory: there may be one since."""
 ANSWERED = ("reachable",)
 """States of a neighbour that has answered within the last half minute. A permanent entry is made by
 hand or by a program: it says nothing of whether its host is there."""
@@ -334,7 +335,7 @@ def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
     first = gateways[0]
     if states.get(first) in UNANSWERED_STATES:
         return "failed", f"{first} silent"
-    return "unknown", f"{first} {UNCONFIRMED_TEXTS.get(states.get(first, ''), NOT_ASKED)}"
+    return "unknown", f"{first} {UNCONFIRMED_TEXTS.get(states.get(first, ''), NO_ENTRY)}"
 
 
 def _is_cut_off(link: Link) -> bool:
@@ -361,7 +362,7 @@ def _unconfirmed_text(states: Collection[str]) -> str:
     for state in ("probe", "delay", "stale"):
         if state in states:
             return UNCONFIRMED_TEXTS[state]
-    return "static entries" if "permanent" in states else NOT_ASKED
+    return "static entries" if "permanent" in states else NO_ENTRY
 
 
 def _load(link: Link, snapshot: Snapshot) -> StepFacts:

@@ -24,8 +24,8 @@ PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 CLOUD_DRIVERS = ("ena", "gve", "mana")
 """Drivers of devices that only clouds offer."""
 LOSSES_SLOW_TCP = (
-    "A sender with cubic or reno slows down when packets are lost, one with BBR not while fewer than "
-    "2 % are."
+    "A sender with cubic or reno slows down when packets are lost, one with BBR not while fewer "
+    "than 2 % are."
 )
 """The congestion control of a connection is known of those of nictop's own tests only; as
 `traffic.analysis.path_limits.BBR_LOSS_SHARE`."""

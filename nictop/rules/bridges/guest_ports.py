@@ -92,10 +92,11 @@ def guest_address_is_learned_on_another_port(host: HostFacts) -> Outcomes:
     """The bridge of a guest has the guest's MAC address on another port than that of the guest.
 
     A bridge sends frames to the port by which the last frame with that source address came in:
-    until the guest sends again, frames for it go elsewhere. An entry that a command or a program has
-    set (static) is used in the same way; a sticky one stays also when the guest sends. nictop
-    compares the entries of the forwarding table with the address that QEMU gave to the NIC, and the port of its tap (or of
-    the veth of a container); behind the firewall bridge of Proxmox, on the bridge of the network.
+    until the guest sends again, frames for it go elsewhere. An entry that a command or a program
+    has set (static) is used in the same way; a sticky one stays also when the guest sends. nictop
+    compares the entries of the forwarding table with the address that QEMU gave to the NIC, and the
+    port of its tap (or of the veth of a container); behind the firewall bridge of Proxmox, on the
+    bridge of the network.
 
     Causes: another machine with the same address (a clone on another host, a copy that still runs
     after a failed migration), a live migration to this host that has not ended, or a loop by which
@@ -205,8 +206,10 @@ def _delete_entry(found: LearnedElsewhere) -> Fix:
         place += ["vlan", str(entry.vlan)]
     delete = command("bridge", "fdb", "del", *place)
     undo = command("bridge", "fdb", "add", *place, *entry.set_as.split())
-    note = "Then the bridge learns the port from the next frame of the guest. What has set the entry "
-    note += "may set it again."
+    note = (
+        "Then the bridge learns the port from the next frame of the guest. What has set the entry "
+        "may set it again."
+    )
     return Fix("here", "Delete the entry", (delete,), False, (undo,), note)
 
 

@@ -88,8 +88,8 @@ def _state_finding(
             port,
             f"{state.state} on {bridge.name}",
             evidence=tuple(evidence),
-            why="The state was set by a command or a daemon (mstpd); the kernel leaves it until the "
-            "port loses its carrier.",
+            why="The state was set by a command or a daemon (mstpd); the kernel leaves it until "
+            "the port loses its carrier.",
             fixes=(_forward_again(port, state, bridge),),
         )
 

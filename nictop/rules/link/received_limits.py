@@ -227,12 +227,12 @@ def packet_filter_limits_the_rate(host: HostFacts) -> Outcomes:
 
     nictop reads rules of nftables with a rate (limit rate over) at the hooks ingress, prerouting,
     input, forward and output, and matches of iptables with a rate. A warning if the rule has
-    counted packets; info if it has no counter. A rule at forward is about what the host forwards; one
-    that names no link about all links together, which share the rate.
+    counted packets; info if it has no counter. A rule at forward is about what the host forwards;
+    one that names no link about all links together, which share the rate.
 
     Not reported: rules behind others of their chain that accept some packets or call another chain,
-    rules in called chains, rules for an address, a protocol, a port or a state, which protect a service,
-    rules that have dropped nothing, and rules for links that are down or belong to guests.
+    rules in called chains, rules for an address, a protocol, a port or a state, which protect a
+    service, rules that have dropped nothing, and rules for links that are down or belong to guests.
 
     Source: nft(8), limit statement.
     """

@@ -59,6 +59,14 @@ class RoutedBy(NamedTuple):
     """(watched host, its address) that the sender reaches by this route."""
 
 
+class Owner(NamedTuple):
+    """An address of a watched host."""
+
+    host: HostFacts
+    link: Link
+    address: Address
+
+
 @pair_rule("critical", needs=NEEDS)
 def watched_gateway_does_not_forward(hosts: Sequence[HostFacts]) -> Outcomes:
     """A watched host is the gateway of a route of another one, and its kernel does not forward what
@@ -67,8 +75,8 @@ def watched_gateway_does_not_forward(hosts: Sequence[HostFacts]) -> Outcomes:
     nictop joins the gateway with the link that has its address: by the MAC address in the neighbour
     table, or, where none is known, if both are in one network. It looks up the route as the kernel
     does, and compares net.ipv4.conf.LINK.forwarding, or for IPv6 net.ipv6.conf.all.forwarding and
-    force_forwarding of the link. Critical: another watched host is behind it. Warning: not known who
-    is.
+    force_forwarding of the link. Critical: another watched host is behind it. Warning: not known
+    who is.
 
     Not reported: routes of routing daemons, routes that are not used, or only one of several next
     hops, routes to addresses of the gateway itself, gateways with an XDP program or filters of tc
@@ -97,33 +105,29 @@ def routes_by_watched_hosts(hosts: tuple[HostFacts, ...]) -> tuple[RoutedBy, ...
     found = []
     for sender in hosts:
         for gateway in gateways(sender):
-            for router, link, address in owners.get(gateway.address, ()):
-                if _is_next_hop(sender, gateway, router, link, address, hosts):
-                    found += _used_routes(sender, gateway, router, link, hosts)
+            for owner in owners.get(gateway.address, ()):
+                if _is_next_hop(sender, gateway, owner, hosts):
+                    found += _used_routes(sender, gateway, owner.host, owner.link, hosts)
     return tuple(found)
 
 
-def _owners(hosts: Sequence[HostFacts]) -> dict[str, list[tuple[HostFacts, Link, Address]]]:
+def _owners(hosts: Sequence[HostFacts]) -> dict[str, list[Owner]]:
     """Address → the links of watched hosts that have it."""
-    found: dict[str, list[tuple[HostFacts, Link, Address]]] = {}
+    found: dict[str, list[Owner]] = {}
     for host in hosts:
         for link in host.links:
             if not is_up(link) or not link.carrier:
                 continue
             for address in link.addresses:
-                found.setdefault(address.address, []).append((host, link, address))
+                found.setdefault(address.address, []).append(Owner(host, link, address))
     return found
 
 
 def _is_next_hop(
-    sender: HostFacts,
-    gateway: Gateway,
-    router: HostFacts,
-    link: Link,
-    address: Address,
-    hosts: Sequence[HostFacts],
+    sender: HostFacts, gateway: Gateway, owner: Owner, hosts: Sequence[HostFacts]
 ) -> bool:
     """The gateway of the sender is this address of the router."""
+    router, link, address = owner
     if is_same_namespace(sender.snapshot, router.snapshot):
         return False
     entry = neighbour(sender, gateway.link, gateway.address)
@@ -247,8 +251,8 @@ def _forwarding_finding(listed: Sequence[RoutedBy]) -> Finding:
         shown = f"{route_text(one.route)}, {router.name} {one.link.name}"
         evidence.append(Evidence(f"route of {one.sender.name}", shown, f"ip {option}route"))
     why = (
-        f"The kernel of {router.name} drops packets that come in for other hosts. It is the gateway "
-        "of these routes."
+        f"The kernel of {router.name} drops packets that come in for other hosts. It is the "
+        "gateway of these routes."
     )
     if beyond:
         pairs = [f"{one.sender.name} to {host.name}" for one in listed for host, _ in one.beyond]
@@ -356,8 +360,8 @@ def _refused_finding(one: RoutedBy, host: HostFacts, address: str, refusal: Refu
             Evidence(f"route of {sender}", route_text(one.route), "ip route"),
             Evidence(f"address of {host.name}", address, "ip address"),
         ),
-        why=f"{router.name} is the gateway of {sender} to {host.name}, and its packet filter accepts "
-        "no new TCP connection at the hook forward.",
+        why=f"{router.name} is the gateway of {sender} to {host.name}, and its packet filter "
+        "accepts no new TCP connection at the hook forward.",
         fixes=(fix,),
         item=f"{sender} {host.name} {one.route.family}",
     )

@@ -158,8 +158,9 @@ def part_of_a_subnet_is_routed_by_another_nic(host: HostFacts) -> Outcomes:
     otherwise, and with a gateway on that NIC.
 
     Not reported: routes that the kernel added for an address, routes of routing daemons, by
-    tunnels, taps or veths without a subnet of their own, which lead to containers, by a NIC that has an address in this subnet as well, by which an
-    address of it has answered, and tables that were not read completely.
+    tunnels, taps or veths without a subnet of their own, which lead to containers, by a NIC that
+    has an address in this subnet as well, by which an address of it has answered, and tables that
+    were not read completely.
 
     Sources: ip-route(8); kernel net/ipv4/fib_trie.c (longest prefix).
     """

@@ -100,9 +100,7 @@ def message(
         (NUD_NOARP, NTF_SELF, ""),
     ],
 )
-def test_an_entry_that_a_command_has_set_is_not_learned(
-    state: int, flags: int, words: str
-) -> None:
+def test_an_entry_that_a_command_has_set_is_not_learned(state: int, flags: int, words: str) -> None:
     """Its age says nothing of the machine."""
     old = pack_attribute(NDA_CACHEINFO, struct.pack("=IIII", 0, 0, IDLE_TICKS, 0))
     entry = parse_entry(message(state=state, flags=flags, more=old))
