@@ -102,7 +102,7 @@ def watched_gateway_does_not_forward(hosts: Sequence[HostFacts]) -> Outcomes:
 @once_per_diagnosis
 def routes_by_watched_hosts(hosts: tuple[HostFacts, ...]) -> tuple[RoutedBy, ...]:
     owners = _owners(hosts)
-    found = []
+    found: list[RoutedBy] = []
     for sender in hosts:
         for gateway in gateways(sender):
             for owner in owners.get(gateway.address, ()):
