@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Literal, get_args
 
 from nictop.model.devices.bonds import port_text
-from nictop.model.devices.bridges import bridge_of
+from nictop.model.devices.bridges import bridge_of, stp_state
 from nictop.model.devices.links import link_at
 from nictop.model.devices.lldp import ReasonKind, switch_port, why_no_neighbour
 from nictop.model.devices.switch_ports import is_on_datapath, switch_port_text
@@ -66,7 +66,8 @@ PORT_UNKNOWN: dict[ReasonKind, str] = {
 }
 """Why the port of the switch is not known; the section LLDP has the whole reason."""
 CHANGED_SINCE = "read before its interface came or went"
-NOT_ASKED = "not asked"
+NO_ENTRY = "no entry read"
+"""The neighbours are read with an inventory: there may be one since."""
 ANSWERED = ("reachable",)
 """States of a neighbour that has answered within the last half minute. A permanent entry is made by
 hand or by a program: it says nothing of whether its host is there."""
@@ -253,9 +254,14 @@ def _port_of(master: Link, link: Link, snapshot: Snapshot) -> StepFacts:
 
 
 def _port_of_bridge(text: str, link: Link) -> StepFacts:
-    if link.bridge_port is None or link.bridge_port.state == "forwarding":
+    if link.bridge_port is None:
         return "passed", text
-    return "failed", f"{text}, {link.bridge_port.state}"
+    state = stp_state(link)
+    if not state:
+        return "unknown", f"{text}, state not known"
+    if state == "forwarding":
+        return "passed", text
+    return "failed", f"{text}, {state}"
 
 
 def port_master(link: Link, snapshot: Snapshot) -> Link | None:
@@ -329,7 +335,7 @@ def _gateway(link: Link, snapshot: Snapshot) -> StepFacts:
     first = gateways[0]
     if states.get(first) in UNANSWERED_STATES:
         return "failed", f"{first} silent"
-    return "unknown", f"{first} {UNCONFIRMED_TEXTS.get(states.get(first, ''), NOT_ASKED)}"
+    return "unknown", f"{first} {UNCONFIRMED_TEXTS.get(states.get(first, ''), NO_ENTRY)}"
 
 
 def _is_cut_off(link: Link) -> bool:
@@ -356,7 +362,7 @@ def _unconfirmed_text(states: Collection[str]) -> str:
     for state in ("probe", "delay", "stale"):
         if state in states:
             return UNCONFIRMED_TEXTS[state]
-    return "static entries" if "permanent" in states else NOT_ASKED
+    return "static entries" if "permanent" in states else NO_ENTRY
 
 
 def _load(link: Link, snapshot: Snapshot) -> StepFacts:

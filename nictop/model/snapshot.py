@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 
 from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import (
+    IFF_UP,
     LinkHistory,
     with_change,
     with_inventory,
@@ -595,6 +596,9 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
             unreadable=UNREAD_LINK_FIELDS,
         )
     changes = change.carrier_changes
+    if _is_operation_changed(known, change):
+        _forget_port_states(links, change.ifindex)
+        known = links.get(change.ifindex, known)
     links[change.ifindex] = replace(
         known,
         name=change.name,
@@ -604,6 +608,21 @@ def _patch(links: dict[int, Link], change: LinkChange) -> None:
         mtu=change.mtu,
         carrier_changes=changes if changes is not None else known.carrier_changes,
     )
+
+
+def _is_operation_changed(known: Link, change: LinkChange) -> bool:
+    """Up or down, or its carrier."""
+    before = known.flags & IFF_UP, known.carrier, known.operstate
+    return before != (change.flags & IFF_UP, change.carrier, change.operstate)
+
+
+def _forget_port_states(links: dict[int, Link], ifindex: int) -> None:
+    """Of a port of a bridge, or of the ports of a bridge: the kernel changes the STP state with the
+    carrier, and tells it in no event of the link (net/bridge/br_if.c br_port_carrier_check,
+    br_stp_if.c br_stp_disable_bridge)."""
+    for number, link in tuple(links.items()):
+        if link.bridge_port is not None and ifindex in (number, link.master):
+            links[number] = replace(link, bridge_port=replace(link.bridge_port, state=""))
 
 
 def _without_link_counters(snapshot: Snapshot, ifindex: int) -> Snapshot:

@@ -19,7 +19,7 @@ from nictop.model.chain import (
     port_master,
 )
 from nictop.model.devices.bonds import bond_text, is_aggregate
-from nictop.model.devices.bridges import filters_vlans, vlans_text
+from nictop.model.devices.bridges import filters_vlans, stp_state, vlans_text
 from nictop.model.devices.links import has_global_address, link_at, ports_of
 from nictop.model.devices.pairs import TAP_KINDS
 from nictop.model.devices.subnets import vlan_id
@@ -165,11 +165,11 @@ def _ports(link: Link, snapshot: Snapshot) -> StepFacts:
 def _bridge_ports(bridge: Link, ports: list[Link]) -> StepFacts:
     """What STP blocks is as it should be. Ports without a carrier have nothing to forward: whether
     something is to be at their other end is not known."""
-    read = [port.bridge_port for port in ports if port.bridge_port is not None]
+    states = [stp_state(port) for port in ports]
     number = count_noun(len(ports), "port")
-    if len(read) < len(ports):
-        return "unknown", f"{number}, state not read"
-    forwarding = sum(port.state == "forwarding" for port in read)
+    if "" in states:
+        return "unknown", f"{number}, state not known"
+    forwarding = states.count("forwarding")
     if not forwarding:
         return "failed", f"{number}, none forwards"
     if forwarding == len(ports):
@@ -177,8 +177,7 @@ def _bridge_ports(bridge: Link, ports: list[Link]) -> StepFacts:
     text = f"{forwarding} of {len(ports)} forward"
     of_stp = STATES_OF_STP if bridge.details.get("bridge_stp") else ()
     idle = []
-    for port in ports:
-        state = port.bridge_port.state if port.bridge_port is not None else ""
+    for port, state in zip(ports, states, strict=True):
         if state_mark(port) == LINK_UP and state != "forwarding":
             idle.append(state)
     stuck = sum(state not in of_stp for state in idle)

@@ -9,6 +9,7 @@ from nictop.model.devices.tree import Row
 from nictop.model.snapshot import Snapshot
 from nictop.probe.kernel.patterns import pattern
 from nictop.probe.light_dataclasses import replace
+from nictop.probe.records import Link
 from nictop.rules.finding import SEVERITIES, Finding
 from nictop.rules.registry import Diagnosis
 from nictop.rules.subjects import is_up
@@ -16,6 +17,18 @@ from nictop.rules.unchecked import open_findings
 
 PCI_ADDRESS = pattern(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 """domain:bus:device.function"""
+RULES_OF_HISTORY = frozenset(
+    {
+        "ipv6_address_went_with_the_link",
+        "port_was_taken_from_a_bridge",
+        "static_route_went_with_the_link",
+    }
+)
+"""Their findings rest on what a netdev had before. Another netdev of its name has a history of its
+own: that it has no such finding does not mean that what was lost is back."""
+RULES_OF_COUNTED_HISTORY = frozenset({"carrier_flaps", "nic_is_reset_repeatedly"})
+"""The same of events that are counted, which go on for another netdev of the same device
+(`model.devices.link_history`)."""
 DeviceFindings = Mapping[int | str, Sequence[Finding]]
 """ifindex of a netdev, or address of a PCI function → its findings, worst first."""
 SubjectLoss = Literal["", "gone", "down"]
@@ -88,11 +101,20 @@ def is_subject_gone(finding: Finding, snapshot: Snapshot) -> bool:
     if finding.ifindex is not None:
         if "links" in unread:
             return False
-        names = (link.name for link in snapshot.links.values())
-        return finding.ifindex not in snapshot.links and finding.subject not in names
+        if finding.ifindex in snapshot.links:
+            return False
+        same_name = [link for link in snapshot.links.values() if link.name == finding.subject]
+        return not same_name or _has_another_history(finding, same_name[0])
     if not PCI_ADDRESS.fullmatch(finding.subject) or "pci" in unread:
         return False
     return all(function.address != finding.subject for function in snapshot.pci)
+
+
+def _has_another_history(finding: Finding, link: Link) -> bool:
+    """`link`: the present one of that name, which is not the one of the finding."""
+    if finding.rule in RULES_OF_COUNTED_HISTORY:
+        return link.device is None
+    return finding.rule in RULES_OF_HISTORY
 
 
 def findings_of(row: Row, findings: DeviceFindings) -> Sequence[Finding]:

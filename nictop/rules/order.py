@@ -92,6 +92,7 @@ RULE_MODULES: dict[str, Step] = {
     "routes.other_nic": "peers",
     "routes.neighbours": "peers",
     "vf.ipv6": "address",
+    "routes.forwarding": "gateway",
     "routes.gateways": "gateway",
     "routes.intended": "gateway",
     "routes.policy": "gateway",

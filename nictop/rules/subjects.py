@@ -23,6 +23,12 @@ PARAVIRTUAL_BUSES = ("virtio", "vmbus", "xen")
 """Buses of links without a cable."""
 CLOUD_DRIVERS = ("ena", "gve", "mana")
 """Drivers of devices that only clouds offer."""
+LOSSES_SLOW_TCP = (
+    "A sender with cubic or reno slows down when packets are lost, one with BBR not while fewer "
+    "than 2 % are."
+)
+"""The congestion control of a connection is known of those of nictop's own tests only; as
+`traffic.analysis.path_limits.BBR_LOSS_SHARE`."""
 VIRTUAL_ROUTER_PREFIX = "00:00:5e:"
 """Of MAC addresses that several machines have on purpose (RFC 9568)."""
 MAC_ADDRESS = pattern(r"[0-9a-f]{2}(?::[0-9a-f]{2}){5}")

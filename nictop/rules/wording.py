@@ -10,9 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from nictop.model.facts import Tone, clean, width
-from nictop.model.snapshot import SINCE_TEXTS, Snapshot
+from nictop.model.snapshot import SINCE_TEXTS, Snapshot, inventory_age
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.model.text.terminal import cut_word
+from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import count_noun
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records.unreadable import NOT_READ_YET
@@ -43,6 +44,7 @@ CLEAR = "No problems found"
 CLEAR_BEFORE = "no problems found before"
 LOST_SUBJECT = "whose NIC is gone or down"
 """Behind the number of findings that were lost with their NIC."""
+OLD_SECONDS = 60.0
 MAX_UNREAD_NAMES, MAX_MISSING_SOURCES = 3, 2
 """Names in one line."""
 RETRY_FOLLOWS = "retry follows"
@@ -205,7 +207,9 @@ def checks_text(
     number, skipped = len(RULES), len({check.rule for check in diagnosis.skipped})
     ran = f"{number - skipped} of {number} checks ran"
     if unread and diagnosis.hosts:
-        names = _number_of_hosts(diagnosis, unread) if brief else first_names(diagnosis.hosts)
+        names = first_names(_hosts_read(diagnosis, unread))
+        if brief:
+            names = _number_of_hosts(diagnosis, unread)
         ran = f"{names}: {ran}"
     if not skipped:
         return ran
@@ -223,9 +227,16 @@ def _why_not(skipped: Sequence[Skipped], *, waits: bool) -> str:
 
 
 def _number_of_hosts(diagnosis: Diagnosis, unread: Sequence[str]) -> str:
-    """``3 of 5 hosts``: those that were changed since they were read are among both."""
+    """``3 of 5 hosts``: those that were changed since they were read are among the latter."""
     names = set(map(_without_since, unread))
-    return f"{len(diagnosis.hosts)} of {len(names.union(diagnosis.hosts))} hosts"
+    return f"{len(_hosts_read(diagnosis, unread))} of {len(names.union(diagnosis.hosts))} hosts"
+
+
+def _hosts_read(diagnosis: Diagnosis, unread: Sequence[str]) -> Sequence[str]:
+    """Those that were checked, without those of `unread` that have changed since; all of them if
+    there is no other."""
+    changed = {name for name in map(_without_since, unread) if name not in unread}
+    return [name for name in diagnosis.hosts if name not in changed] or diagnosis.hosts
 
 
 def _without_since(name: str) -> str:
@@ -276,6 +287,16 @@ def all_clear(
     if missing:
         basis += f": {names_text(missing, MAX_MISSING_SOURCES)}"
     return f"{verdict} ({basis})", tone
+
+
+def settings_age_text(snapshots: Iterable[Snapshot]) -> str:
+    """``settings read up to 76 s ago``: the oldest of what the checks rest on, from
+    `OLD_SECONDS` on; many settings have no event (docs/hosts.md). "": newer, or not known."""
+    ages = [age for one in snapshots if (age := inventory_age(one)) is not None]
+    if not ages or max(ages) < OLD_SECONDS:
+        return ""
+    most = "up to " if len(ages) > 1 else ""
+    return f"settings read {most}{whole_seconds(max(ages))} ago"
 
 
 def is_any_retried(diagnosis: Diagnosis) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import PathSize
 from nictop.rules import HostFacts, diagnose
 from nictop.rules.by_device import device_findings
@@ -183,3 +184,34 @@ def test_an_mtu_that_differs_is_marked_at_both_ends() -> None:
         nic = next(link for link in host.links if link.name == "lab0")
         rules = {one.rule for one in device_findings(diagnosis, host.name)[nic.ifindex]}
         assert "veth_ends_have_different_mtus" in rules
+
+
+def test_the_end_of_a_port_of_a_bridge_is_set_until_the_next_reboot() -> None:
+    """It said "survives a reboot", and had no command."""
+    ports = {
+        name: veth(number, "lab0", number + 1, mtu=1500, master=2)
+        for name, number in (("b", 3), ("c", 5))
+    }
+    switch = namespace("switch", 1, {"br0": {"kind": "bridge", "bus": None}, **ports})
+    host = namespace("c", 2, {"lab0": veth(6, "c", 5, mtu=9000)})
+    hosts = [
+        with_numbers(switch, {"b": (3, 21), "c": (4, 2)}),
+        with_numbers(host, {"lab0": (2, 4)}),
+    ]
+    (found,) = [
+        one for one in diagnose(hosts).findings if one.rule == "veth_ends_have_different_mtus"
+    ]
+    (fix,) = found.fixes
+    assert (fix.where, fix.peer, fix.persistent) == ("peer", "c", False)
+    assert [str(step) for step in fix.commands] == ["ip link set dev lab0 mtu 1500"]
+    assert [str(step) for step in fix.undo] == ["ip link set dev lab0 mtu 9000"]
+
+
+def with_numbers(host: HostFacts, numbers: dict[str, tuple[int, int]]) -> HostFacts:
+    """`numbers`: name → ifindex, which the link has, and that of its other end."""
+    links = {}
+    for link in host.links:
+        own, other = numbers.get(link.name, (link.ifindex, None))
+        assert own == link.ifindex
+        links[own] = replace(link, lower=other)
+    return HostFacts(replace(host.snapshot, links=links), host.window)

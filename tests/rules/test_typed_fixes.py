@@ -1310,6 +1310,8 @@ NOT_TYPED = {
     "port_was_taken_from_a_bridge": TWO_NAMESPACES,
     "isolated_ports_separate_watched_hosts": TWO_NAMESPACES,
     "bridge_port_holds_back_frames": TWO_NAMESPACES,
+    "watched_gateway_does_not_forward": TWO_NAMESPACES,
+    "watched_gateway_refuses_to_forward": DIAGNOSTIC,
     "guest_tap_is_on_no_bridge": MACHINE,
     "guest_address_is_learned_on_another_port": DIAGNOSTIC,
     "netplan_was_changed_and_not_applied": "netplan is not there",

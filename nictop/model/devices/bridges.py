@@ -33,6 +33,25 @@ def bridge_of(link: Link, links: Mapping[int, Link]) -> Link | None:
     return above
 
 
+OPERATIONAL = ("up", "unknown")
+"""netif_oper_up() of include/linux/netdevice.h."""
+
+
+def stp_state(port: Link) -> str:
+    """Of a bridge port; "": it is none, or the kernel changes the state at this moment, or has done
+    so since it was read.
+
+    The kernel disables a port that loses its carrier and enables it again later, after the carrier
+    came and when the operational state follows (net/bridge/br_if.c br_port_carrier_check,
+    net/core/link_watch.c linkwatch_do_dev).
+    """
+    if port.bridge_port is None:
+        return ""
+    if port.carrier and port.operstate not in OPERATIONAL:
+        return ""
+    return port.bridge_port.state
+
+
 def filters_vlans(bridge: Link) -> bool:
     return bridge.details.get("bridge_vlan_filtering") is True
 

@@ -29,6 +29,9 @@ PLAIN_CONDITIONS = ("limit", "in", "out", "family")
 """Of a rule that limits everything on a link, not one service."""
 
 
+REFUSALS = ("drop", "reject")
+
+
 class TcLimit(NamedTuple):
     """A filter of tc that drops what it matches, or what exceeds a rate."""
 
@@ -58,7 +61,13 @@ class RateRule(NamedTuple):
     rate: str
     """``2e+07 bytes/s``; or the name of the match with the rate."""
     is_plain: bool
-    """It applies to everything on its links: no address, protocol or port is compared."""
+    """It applies to everything on its links: no address, protocol or port is compared, and no rule
+    before it in its chain may accept or pass on a packet."""
+
+    @property
+    def names_links(self) -> bool:
+        """It is for some links; else all links share the rate."""
+        return bool(self.chain.links or _conditions(self.rule, ("in", "out")))
 
 
 def ingress_limits(link: Link) -> tuple[TcLimit, ...]:
@@ -124,21 +133,24 @@ def rate_rules(snapshot: Snapshot) -> Iterator[RateRule]:
     if inventory is None:
         return
     for chain in inventory.filters.chains:
+        is_first = True
         for rule in chain.rules:
-            found = _rate_rule(chain, rule)
+            found = _rate_rule(chain, rule, is_first=is_first)
             if found is not None:
                 yield found
+            is_first = is_first and rule.verdict in ("", *REFUSALS)
 
 
-def _rate_rule(chain: PacketChain, rule: FilterRule) -> RateRule | None:
-    if rule.verdict not in ("drop", "reject"):
+def _rate_rule(chain: PacketChain, rule: FilterRule, *, is_first: bool) -> RateRule | None:
+    """`is_first`: no rule before it may have accepted a packet, or passed it on."""
+    if rule.verdict not in REFUSALS:
         return None
     limits = _conditions(rule, ("limit",))
     if not limits:
         return None
     rate = next(iter(limits[0].values), "")
     compared = {condition.what for condition in rule.conditions}
-    is_plain = chain.hook != "" and compared <= set(PLAIN_CONDITIONS)
+    is_plain = is_first and chain.hook != "" and compared <= set(PLAIN_CONDITIONS)
     return RateRule(chain, rule, rate_text(rate), is_plain)
 
 

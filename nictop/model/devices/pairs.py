@@ -371,7 +371,7 @@ class _TapPairing:
         for snapshot in _snapshots(by_end.values()):
             for entry in forwarding_entries(snapshot):
                 port = by_end.get(End(snapshot.host, entry.ifindex))
-                if port is None or entry.self_entry:
+                if port is None or entry.self_entry or entry.set_as:
                     continue
                 if entry.address != port.link.address:
                     self._claim(entry.address, port, "forwarding")

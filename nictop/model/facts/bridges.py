@@ -5,7 +5,13 @@ Reads nothing; returns sections of unsanitized text.
 
 from __future__ import annotations
 
-from nictop.model.devices.bridges import bridge_of, default_pvid, filters_vlans, vlans_text
+from nictop.model.devices.bridges import (
+    bridge_of,
+    default_pvid,
+    filters_vlans,
+    stp_state,
+    vlans_text,
+)
 from nictop.model.devices.links import ports_of
 from nictop.model.devices.switch_ports import is_on_datapath, switch_vlans
 from nictop.model.facts.filters import netfilter_facts
@@ -113,4 +119,7 @@ def _port(link: Link, port: BridgePort, bridge: Link) -> tuple[Section, ...]:
 def _state(link: Link, port: BridgePort) -> tuple[str, Tone]:
     """STP state; that of a link without carrier is always disabled."""
     is_usable = bool(link.flags & IFF_UP) and link.carrier is True
-    return port.state, warn_if(is_usable and port.state != "forwarding")
+    if not port.state:
+        return "state not read since the carrier changed", "dim"
+    state = stp_state(link)
+    return port.state, warn_if(is_usable and bool(state) and state != "forwarding")

@@ -10,7 +10,8 @@ class BridgePort:
     """Settings of a port of a bridge. RTM_GETLINK: IFLA_INFO_SLAVE_DATA (IFLA_BRPORT_*)."""
 
     state: str
-    """disabled, listening, learning, forwarding or blocking (BR_STATE_*)."""
+    """disabled, listening, learning, forwarding or blocking (BR_STATE_*). In a `Snapshot` also "":
+    the carrier of the port has changed since the inventory, or its bridge was set up or down."""
     cost: int | None = None
     """STP path cost."""
     designated_bridge: str | None = None

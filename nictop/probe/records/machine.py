@@ -198,6 +198,15 @@ class ForwardingEntry:
     idle: bool = False
     """Learned, and no frame with this source has come in by that port for 30 s: it may be left of a
     machine that is elsewhere now. NDA_CACHEINFO, ndm_updated."""
+    set_as: str = ""
+    """Of an entry of a bridge that a command or a program has set, not permanent: words of
+    bridge(8), as ``static sticky``. "": the bridge has learned it. ndm_state and ndm_flags
+    (net/bridge/br_fdb.c: fdb_to_nud, fdb_fill_info)."""
+
+    @property
+    def is_learned(self) -> bool:
+        """By a bridge, from a frame that came in."""
+        return not (self.self_entry or self.permanent or self.set_as)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,8 +217,10 @@ class Settings:
     """``net.core.netdev_max_backlog``, netdev_budget, netdev_budget_usecs, rps_sock_flow_entries,
     rmem_max, wmem_max, ``net.ipv4.conf.all.arp_filter``, arp_announce, arp_ignore and rp_filter
     (also of each link with an IPv4 address: ``net.ipv4.conf.LINK.arp_filter`` with the unmodified
-    name; the effective value: `nictop.model.devices.ipv4_conf`), ``net.ipv6.conf.LINK.accept_ra``
-    and forwarding (of links with an IPv6 address that ends unless it is renewed),
+    name, and its ``forwarding``; the effective value: `nictop.model.devices.ipv4_conf`),
+    ``net.ipv6.conf.LINK.accept_ra`` and forwarding (of links with an IPv6 address that ends unless
+    it is renewed), ``net.ipv6.conf.all.forwarding`` and ``net.ipv6.conf.LINK.force_forwarding`` (of
+    links with a global IPv6 address; Linux 6.17),
     ``net.ipv4.ip_forward``, ``kernel.dmesg_restrict``, ``net.ipv4.tcp_timestamps``; if br_netfilter
     is loaded ``net.bridge.bridge-nf-call-arptables``, -ip6tables, -iptables and
     ``bridge-nf-filter-vlan-tagged``."""

@@ -218,7 +218,7 @@ def _addresses_behind(host: HostFacts) -> dict[str, list[tuple[int, BridgeEnd]]]
             found[bridge.address] = [(own, end)]
     for entry in host.inventory.forwarding:
         port = host.link_at(entry.ifindex)
-        if port is None or port.master not in ends or entry.self_entry:
+        if port is None or port.master not in ends or entry.self_entry or entry.set_as:
             continue
         end = ends[port.master]
         if entry.vlan is not None and port.ifindex != end.port.ifindex:

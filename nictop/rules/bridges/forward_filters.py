@@ -277,7 +277,7 @@ def _program(chain: PacketChain, chains: Iterable[PacketChain]) -> str:
     return f"{name}-{'legacy' if chain.backend == 'iptables' else 'nft'}"
 
 
-def _show_chain(chain: PacketChain) -> Step:
+def show_chain(chain: PacketChain) -> Step:
     program = _program(chain, ())
     if not program:
         return command("nft", "-a", "list", "chain", chain.family, chain.table, chain.name)
@@ -310,7 +310,7 @@ def _fixes(host: HostFacts, found: BridgeFilter) -> Iterator[Fix]:
 
 
 def _show_fix(found: BridgeFilter) -> Fix:
-    shown = dict.fromkeys(_show_chain(refusal.at) for refusal in found.refusals.values())
+    shown = dict.fromkeys(show_chain(refusal.at) for refusal in found.refusals.values())
     return Fix(
         "here",
         "Show the chain, then delete the rule or accept the port before it",
@@ -516,7 +516,7 @@ def _routed_finding(host: HostFacts, found: RoutedRefusal) -> Finding:
 
 
 def _chain_evidence(label: str, chain: PacketChain, more: str = "") -> Evidence:
-    return Evidence(label, f"{chain_text(chain)}{more}", str(_show_chain(chain)))
+    return Evidence(label, f"{chain_text(chain)}{more}", str(show_chain(chain)))
 
 
 def _routed_fixes(host: HostFacts, found: RoutedRefusal) -> Iterator[Fix]:

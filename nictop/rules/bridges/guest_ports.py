@@ -69,7 +69,8 @@ def taps_of_machines(host: HostFacts) -> Iterator[GuestLink]:
 
 
 class LearnedElsewhere(NamedTuple):
-    """The bridge has the address of a guest on another port than that of the guest."""
+    """The bridge has the address of a guest on another port than that of the guest: learned there,
+    or set by a command."""
 
     guest: GuestLink
     address: str
@@ -77,7 +78,7 @@ class LearnedElsewhere(NamedTuple):
     """Of the guest on the bridge."""
     bridge: Link
     other: Link
-    """The port on which it was learned."""
+    """The port of the entry."""
     entry: ForwardingEntry
 
 
@@ -91,9 +92,11 @@ def guest_address_is_learned_on_another_port(host: HostFacts) -> Outcomes:
     """The bridge of a guest has the guest's MAC address on another port than that of the guest.
 
     A bridge sends frames to the port by which the last frame with that source address came in:
-    until the guest sends again, frames for it go elsewhere. nictop compares the learned entries of
-    the forwarding table with the address that QEMU gave to the NIC, and the port of its tap (or of
-    the veth of a container); behind the firewall bridge of Proxmox, on the bridge of the network.
+    until the guest sends again, frames for it go elsewhere. An entry that a command or a program
+    has set (static) is used in the same way; a sticky one stays also when the guest sends. nictop
+    compares the entries of the forwarding table with the address that QEMU gave to the NIC, and the
+    port of its tap (or of the veth of a container); behind the firewall bridge of Proxmox, on the
+    bridge of the network.
 
     Causes: another machine with the same address (a clone on another host, a copy that still runs
     after a failed migration), a live migration to this host that has not ended, or a loop by which
@@ -123,8 +126,8 @@ def _learned_elsewhere(host: HostFacts, guest: GuestLink) -> LearnedElsewhere | 
         return None
     port, bridge = place
     for entry in host.inventory.forwarding:
-        is_learned = not (entry.self_entry or entry.permanent or entry.idle)
-        if not is_learned or entry.address != address or entry.master != bridge.ifindex:
+        is_usable = not (entry.self_entry or entry.permanent or entry.idle)
+        if not is_usable or entry.address != address or entry.master != bridge.ifindex:
             continue
         other = host.link_at(entry.ifindex)
         if other is not None and other is not port and _has_vlan(port, entry.vlan):
@@ -151,6 +154,8 @@ def _learned_finding(host: HostFacts, found: LearnedElsewhere) -> Finding:
     behind = f" ({owner.text})" if owner is not None else ""
     vlan = f", VLAN {found.entry.vlan}" if found.entry.vlan is not None else ""
     source = f"bridge fdb show br {found.bridge.name}"
+    if found.entry.set_as:
+        return _set_entry_finding(host, found, f"{other.name}{behind}", vlan)
     return link_finding(
         "warning",
         host,
@@ -166,6 +171,46 @@ def _learned_finding(host: HostFacts, found: LearnedElsewhere) -> Finding:
         "migration to this host has not ended, or frames of the guest come back through a loop.",
         fixes=(_search_fix(found),),
     )
+
+
+def _set_entry_finding(host: HostFacts, found: LearnedElsewhere, port: str, vlan: str) -> Finding:
+    """`port`: of the entry, and what is behind it."""
+    guest, entry, bridge = found.guest, found.entry, found.bridge.name
+    until = "until the guest sends"
+    if "sticky" in entry.set_as.split():
+        until = "also after the guest has sent by its own port"
+    return link_finding(
+        "warning",
+        host,
+        guest.link,
+        f"{guest.text}: a {entry.set_as} entry has its MAC address on port {port}",
+        evidence=(
+            Evidence("address of the NIC", found.address, guest.guest.source),
+            Evidence("port of the guest", f"{found.port.name} of {bridge}", "RTM_GETLINK"),
+            Evidence(
+                "entry", f"{found.other.name}{vlan}, {entry.set_as}", f"bridge fdb show br {bridge}"
+            ),
+        ),
+        why=f"{bridge} sends frames for the guest to {found.other.name} {until}: it loses what is "
+        "sent to it meanwhile. The entry was set by a command or a program; the bridge has not "
+        "learned it.",
+        fixes=(_delete_entry(found),),
+    )
+
+
+def _delete_entry(found: LearnedElsewhere) -> Fix:
+    entry = found.entry
+    known = found.address if MAC_ADDRESS.fullmatch(found.address) else "<MAC>"
+    place = [known, "dev", found.other.name, "master"]
+    if entry.vlan is not None:
+        place += ["vlan", str(entry.vlan)]
+    delete = command("bridge", "fdb", "del", *place)
+    undo = command("bridge", "fdb", "add", *place, *entry.set_as.split())
+    note = (
+        "Then the bridge learns the port from the next frame of the guest. What has set the entry "
+        "may set it again."
+    )
+    return Fix("here", "Delete the entry", (delete,), False, (undo,), note)
 
 
 def _search_fix(found: LearnedElsewhere) -> Fix:

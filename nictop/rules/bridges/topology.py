@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from nictop.model.devices.bridges import bridge_of, outer_port, veth_peer
+from nictop.model.devices.bridges import bridge_of, outer_port, stp_state, veth_peer
 from nictop.model.text.ip_addresses import Network, parse_network
 from nictop.probe.records import BridgePort, Link
 from nictop.rules.bridges.attachments import Attachment, attachments, is_working, ports_of, uplinks
@@ -33,18 +33,24 @@ def bridge_port_does_not_forward(host: HostFacts) -> Outcomes:
     nictop reads the state of the port (IFLA_BRPORT_STATE). blocking: STP has found a second way to
     the same network. That is correct for one of two redundant uplinks, and reported as info; on the
     only uplink, or on the port of a guest it is critical. Any such state with STP off, or
-    disabled by BPDU guard: critical, the state stays until it is changed. listening, learning with
+    disabled by BPDU guard: critical, the state stays until it is changed, or the port loses its
+    carrier. listening, learning with
     STP: info, a new port forwards after twice the forward delay of the root bridge (30 s by
     default), one with root guard when no better bridge announces itself there.
 
+    Not reported: ports whose carrier has changed since their state was read, or is not yet in their
+    operational state: the kernel disables a port without a carrier, and enables it soon after.
+
     Sources: IEEE 802.1D; bridge(8) "state", "guard", "root_block"; kernel
     Documentation/networking/bridge.rst, net/bridge/br_stp.c: br_make_forwarding,
-    br_root_port_block, __br_set_forward_delay.
+    br_root_port_block, __br_set_forward_delay; br_if.c: br_port_carrier_check.
     """
     for port in host.links:
         state = port.bridge_port
         bridge = bridge_of(port, host.snapshot.links)
-        if state is not None and bridge is not None and is_working(port) and is_up(bridge):
+        if state is None or bridge is None or not stp_state(port):
+            continue
+        if is_working(port) and is_up(bridge):
             yield from _state_finding(host, port, state, bridge)
 
 
@@ -82,8 +88,8 @@ def _state_finding(
             port,
             f"{state.state} on {bridge.name}",
             evidence=tuple(evidence),
-            why="The state was set by a command or a daemon (mstpd), and the kernel does not "
-            "change it by itself.",
+            why="The state was set by a command or a daemon (mstpd); the kernel leaves it until "
+            "the port loses its carrier.",
             fixes=(_forward_again(port, state, bridge),),
         )
 
@@ -146,7 +152,7 @@ def _forwarding_uplink(host: HostFacts, bridge: Link, port: Link) -> Link | None
     if port not in outward:
         return None
     for uplink in outward:
-        if uplink is not port and uplink.bridge_port and uplink.bridge_port.state == "forwarding":
+        if uplink is not port and stp_state(uplink) == "forwarding":
             return uplink
     return None
 

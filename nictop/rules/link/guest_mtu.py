@@ -29,7 +29,7 @@ from nictop.rules.bridges.commands import PROXMOX_VM_TAP, is_proxmox, machine_fi
 from nictop.rules.far_ends import EndKey, FarEnd, far_ends, place_of_other_end
 from nictop.rules.finding import Evidence, Finding, Fix, as_alternative
 from nictop.rules.fixes.commands import command, with_undo
-from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, smallest_mtu
+from nictop.rules.fixes.persistence import can_have_mtu, mtu_fixes, one_fix, smallest_mtu
 from nictop.rules.host import HostFacts, once_per_diagnosis
 from nictop.rules.registry import Outcomes, pair_rule
 from nictop.rules.subjects import is_up, link_finding, mac_or_placeholder
@@ -49,7 +49,7 @@ MTU, the Ethernet header and a VLAN tag, tagged or not; and any for segmentation
 VLAN_NOTE = "its MTU and 4 bytes, room for a VLAN tag"
 TRANSFERS_HANG = "Small packets pass: ping and SSH work, large transfers hang."
 """Of a smaller MTU between two ends, of which neither knows it."""
-SAME_MTU_NOTE = "All links of a bridge need the same MTU."
+SAME_MTU_NOTE = "The ports of a bridge, and their other ends, need the same MTU."
 ANNOUNCED_MSS = (
     "TCP with the smaller end passes, as that announces what it takes (MSS). Large packets of UDP "
     "and tunnels are lost, and of TCP that is forwarded through it, unless segmentation offload "
@@ -587,18 +587,26 @@ def _lowered_end(ends: VethEnds) -> Iterator[Fix]:
 
 
 def _by_hand(host: HostFacts, ends: VethEnds, wanted: int) -> Fix:
-    """In the configuration of what makes the ends."""
+    """Until the next reboot where both ends are known, else in the configuration of what makes
+    them."""
+    title = f"Set MTU {wanted} on {ends.name}"
     if ends.owner is not None:
-        title = f"Set MTU {wanted} on {ends.name}"
-        return Fix("peer", title, (), True, note=SAME_MTU_NOTE, peer=ends.owner.name)
+        if ends.other is not None and can_have_mtu(ends.other, wanted):
+            fix = _set_mtu_fix(ends.other, wanted, title, SAME_MTU_NOTE)
+            return replace(fix, where="peer", peer=ends.owner.name)
+        return Fix("peer", title, (), note=SAME_MTU_NOTE, peer=ends.owner.name)
     if ends.other is not None:
-        return Fix("here", f"Set MTU {wanted} on both ends", (), True, note=SAME_MTU_NOTE)
+        both = f"Set MTU {wanted} on both ends"
+        differing = [link for link in (ends.link, ends.other) if link.mtu != wanted]
+        if not all(can_have_mtu(link, wanted) for link in differing):
+            return Fix("here", both, (), note=SAME_MTU_NOTE)
+        fixes = [_set_mtu_fix(link, wanted, both) for link in differing]
+        return one_fix(both, fixes, SAME_MTU_NOTE)
     if _kind_of_other_end(host, ends.link) == "container":
         note = f"In the configuration of what makes the container: {SAME_MTU_NOTE}"
-        return Fix("here", f"Set MTU {wanted} in the container", (), True, note=note)
+        return Fix("here", f"Set MTU {wanted} in the container", (), note=note)
     place = place_of_other_end(host, ends.link)
-    title = f"Set MTU {wanted} on {ends.name}"
-    return Fix("other end", title, (), True, note=SAME_MTU_NOTE, peer=place)
+    return Fix("other end", title, (), note=SAME_MTU_NOTE, peer=place)
 
 
 def _maker_note(host: HostFacts, link: Link) -> str:

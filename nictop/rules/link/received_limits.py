@@ -32,7 +32,7 @@ from nictop.rules.fixes.commands import Step, command
 from nictop.rules.host import DriverCounter, HostFacts
 from nictop.rules.profiles.outward import is_outward, leads_to_namespace
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import is_up, link_finding
+from nictop.rules.subjects import LOSSES_SLOW_TCP, is_up, link_finding, names_text
 
 MIN_DROPPED_SHARE = 0.001
 """Of the packets that came to a policer."""
@@ -54,8 +54,8 @@ def received_packets_are_dropped_by_tc(host: HostFacts) -> Outcomes:
 
     nictop reads the filters at the qdiscs ingress and clsact with their actions. Reported: a
     policer that has dropped 0.1 % or more of its packets, and drop for every packet (critical). TCP
-    reaches less than the rate of a policer, because each burst above it is lost. No counter of the
-    link shows such drops.
+    with cubic or reno reaches less than the rate of a policer, because each burst above it is lost.
+    No counter of the link shows such drops.
 
     Reported for links that are up and have a device, or are stacked on one, and for veths with an
     address whose peer is in another network namespace. Not reported: taps and veths of guests,
@@ -227,10 +227,12 @@ def packet_filter_limits_the_rate(host: HostFacts) -> Outcomes:
 
     nictop reads rules of nftables with a rate (limit rate over) at the hooks ingress, prerouting,
     input, forward and output, and matches of iptables with a rate. A warning if the rule has
-    counted packets; info if it has no counter.
+    counted packets; info if it has no counter. A rule at forward is about what the host forwards;
+    one that names no link about all links together, which share the rate.
 
-    Not reported: rules for an address, a protocol, a port or a state, which protect a service,
-    rules that have dropped nothing, and rules for links that are down or belong to guests.
+    Not reported: rules behind others of their chain that accept some packets or call another chain,
+    rules in called chains, rules for an address, a protocol, a port or a state, which protect a
+    service, rules that have dropped nothing, and rules for links that are down or belong to guests.
 
     Source: nft(8), limit statement.
     """
@@ -256,7 +258,7 @@ def _limited_link(host: HostFacts, limit: RateRule) -> Link | None:
 
 def _rate_finding(host: HostFacts, link: Link, limit: RateRule) -> Finding:
     chain, packets = limit.chain, limit.rule.packets
-    verb = "sends" if chain.hook in ("output", "postrouting") else "receives"
+    what = _limited_packets(limit)
     counted = f": {units.count(packets)} packets dropped in total" if packets else ""
     name = chain_text(chain)
     show = command("nft", "-a", "list", "chain", chain.family, chain.table, chain.name)
@@ -267,7 +269,7 @@ def _rate_finding(host: HostFacts, link: Link, limit: RateRule) -> Finding:
         "warning" if packets else "info",
         host,
         link,
-        f"a rule of {name} limits what it {verb} to {limit.rate}{counted}",
+        f"a rule of {name} limits what {what} to {limit.rate}{counted}",
         evidence=(Evidence(name, effect, str(show)),),
         why=DROPPED_NOT_DELAYED,
         fixes=(
@@ -282,9 +284,45 @@ def _rate_finding(host: HostFacts, link: Link, limit: RateRule) -> Finding:
     )
 
 
-DROPPED_NOT_DELAYED = (
-    "Packets above the rate are dropped, not delayed: TCP slows down at each of them."
-)
+LIMITED_PACKETS = {
+    "ingress": "it receives",
+    "prerouting": "it receives",
+    "input": "it receives for this host",
+    "output": "this host sends by it",
+    "postrouting": "it sends",
+    "nat": "it sends",
+}
+"""Hook → the packets that a rule for a link is about (nf_inet_hooks of linux/netfilter.h)."""
+LIMITED_PACKETS_OF_ALL = {
+    "prerouting": "all links together receive",
+    "input": "all links together receive for this host",
+    "forward": "this host forwards between all links together",
+    "output": "this host sends by all links together",
+    "postrouting": "all links together send",
+    "nat": "all links together send",
+}
+"""The same of a rule that names no link: they share the rate."""
+
+
+def _limited_packets(limit: RateRule) -> str:
+    """``it receives``, ``this host forwards from ens1 to ens2``"""
+    hook = limit.chain.hook
+    if not limit.names_links:
+        return LIMITED_PACKETS_OF_ALL.get(hook, "passes")
+    if hook != "forward":
+        return LIMITED_PACKETS.get(hook, "passes")
+    words = [f"{place} {names_text(names, MAX_SHOWN)}" for place, names in _named_links(limit)]
+    return " ".join(["this host forwards", *words])
+
+
+def _named_links(limit: RateRule) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for condition in limit.rule.conditions:
+        if condition.what in PLACES and not condition.negated:
+            yield PLACES[condition.what], condition.values
+
+
+PLACES = {"in": "from", "out": "to"}
+DROPPED_NOT_DELAYED = f"Packets above the rate are dropped, not delayed. {LOSSES_SLOW_TCP}"
 
 
 @host_rule(

@@ -21,12 +21,12 @@ from nictop.rules.fixes.source_routing import ARP_FILTER, source_routing_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import is_nic, nics
 from nictop.rules.registry import Outcomes, host_rule
-from nictop.rules.subjects import link_finding, own_veths
+from nictop.rules.subjects import link_finding, names_text, own_veths
 
 MAX_SHOWN = 4
 """Addresses and routes of one NIC among the evidence."""
 ANSWERED_BY_THE_OTHER = (
-    "Packets to this NIC are answered through the other one, and measurements show the wrong NIC. "
+    "are answered through the other one, and measurements show the wrong NIC. "
     "arp_filter alone does not change the outgoing NIC."
 )
 OWN_ADDRESSES_ONLY = (("arp_ignore", 1), ("arp_announce", 2))
@@ -232,9 +232,15 @@ def _other_nic_finding(
         title = f"its packets leave through {by.name} (same subnet)"
     sources = {route.source for route in routes}
     own = [address for address in link.addresses if address.address in sources]
+    named = _named_sources(link, sources)
+    if named:
+        title = f"no route from {named} to its subnet (same subnet as {partner.name})"
+    if named and by is not None:
+        title = f"packets from {named} leave through {by.name} (same subnet)"
     why = "Packets to this NIC cannot be answered from its address, as there is no route back."
     if by is not None:
-        why = ANSWERED_BY_THE_OTHER
+        what = named or "this NIC"
+        why = f"Packets to {what} {ANSWERED_BY_THE_OTHER}"
     return link_finding(
         "warning",
         host,
@@ -248,6 +254,13 @@ def _other_nic_finding(
         why=why,
         fixes=(*source_routing_fixes(host, link, own), DIFFERENT_SUBNETS),
     )
+
+
+def _named_sources(link: Link, sources: set[str]) -> str:
+    """``192.0.2.7 and 192.0.2.8``; "": the NIC has no other address, or they are not known."""
+    others = [one for one in global_addresses(link) if one.address not in sources]
+    known = [one.address for one in global_addresses(link) if one.address in sources]
+    return names_text(known, MAX_SHOWN) if others and known else ""
 
 
 def _route_evidence(host: HostFacts, route: SubnetRoute) -> Evidence:

@@ -13,6 +13,7 @@ from nictop.model.facts.routing import host_address, route_text
 from nictop.model.text.ip_addresses import parse_network
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.records import Link, Neighbour, TableRoute
+from nictop.rules.far_ends import far_ends
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.profiles import quoted_name
@@ -129,10 +130,13 @@ def _other_nic(host: HostFacts, place: NetworkPlace, route: TableRoute) -> Link 
 
 
 def is_nic_or_above(host: HostFacts, link: Link) -> bool:
-    """A NIC, or a bond, bridge or VLAN above one; not tunnels, taps and links of containers."""
+    """A NIC, or a bond, bridge or VLAN above one, or a veth of this namespace with a subnet of its
+    own; not tunnels, taps and links of containers."""
     if is_nic(host, link):
         return True
-    return link.kind != "veth" and is_outward(host, link)
+    if link.kind == "veth":
+        return any(place.link.ifindex == link.ifindex for _, place in own_subnets(host))
+    return is_outward(host, link)
 
 
 @host_rule(
@@ -154,8 +158,9 @@ def part_of_a_subnet_is_routed_by_another_nic(host: HostFacts) -> Outcomes:
     otherwise, and with a gateway on that NIC.
 
     Not reported: routes that the kernel added for an address, routes of routing daemons, by
-    tunnels, taps or containers, by a NIC that has an address in this subnet as well, by which an
-    address of it has answered, and tables that were not read completely.
+    tunnels, taps or veths without a subnet of their own, which lead to containers, by a NIC that
+    has an address in this subnet as well, by which an address of it has answered, and tables that
+    were not read completely.
 
     Sources: ip-route(8); kernel net/ipv4/fib_trie.c (longest prefix).
     """
@@ -232,7 +237,8 @@ def watched_host_is_routed_by_another_nic(hosts: Sequence[HostFacts]) -> Outcome
     answers by another NIC of its own, as Linux does for an address of any of its NICs. A route to a
     direct cable may be intended.
 
-    Not reported: routes of routing daemons, and by tunnels, taps or containers, tables that were
+    Not reported: routes of routing daemons, and by tunnels, taps or veths without a subnet of their
+    own or with this host at the other end, tables that were
     not read completely, and two NICs in one subnet, which have a check of their own.
 
     Sources: ip-route(8); kernel net/core/fib_rules.c fib_rules_lookup, net/ipv4/fib_trie.c.
@@ -249,7 +255,7 @@ def watched_host_is_routed_by_another_nic(hosts: Sequence[HostFacts]) -> Outcome
 
         found: dict[tuple[int, TableRoute], tuple[Diverted, list[Peer]]] = {}
         for peer in peers(host, hosts, may_be_diverted):
-            part = _diverted_peer(host, peer)
+            part = _diverted_peer(host, peer, tuple(hosts))
             if part is not None:
                 key = part.place.link.ifindex, part.route
                 _, routed = found.setdefault(key, (part, []))
@@ -271,7 +277,7 @@ def _spans_to_ask(host: HostFacts) -> tuple[Span, ...]:
     return tuple(span for span in parts if span is not None)
 
 
-def _diverted_peer(host: HostFacts, peer: Peer) -> Diverted | None:
+def _diverted_peer(host: HostFacts, peer: Peer, hosts: tuple[HostFacts, ...]) -> Diverted | None:
     """The route to the peer, if it leads to another NIC."""
     known, place, address = tables(host), peer.own, peer.other.address.address
     if known is None or is_in_vrf(host, place.link) or not is_nic_or_above(host, place.link):
@@ -285,6 +291,9 @@ def _diverted_peer(host: HostFacts, peer: Peer) -> Diverted | None:
     by = host.link_at(route.ifindex)
     if by is None or by.ifindex == place.link.ifindex or is_in_subnets(by, address):
         return None
+    far = far_ends(hosts).get((host.name, by.ifindex))
+    if far is not None and far.host is peer.other.host:
+        return None  # a veth to this very host
     return Diverted(place, route, by) if is_nic_or_above(host, by) else None
 
 

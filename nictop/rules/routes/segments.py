@@ -192,7 +192,7 @@ def _learned_addresses(host: HostFacts) -> Iterator[tuple[Link, str, str, str]]:
     """By bridges on ports with a device; the bridge stands for the port, as it has the IP
     address."""
     for entry in host.inventory.forwarding:
-        if entry.permanent or entry.self_entry:
+        if not entry.is_learned:
             continue
         bridge, port = host.link_at(entry.master), host.link_at(entry.ifindex)
         if bridge is not None and port is not None and port.bus is not None:

@@ -254,8 +254,6 @@ def _unknown_addresses(host: HostFacts, port: Link) -> list[str]:
     for entry in host.inventory.forwarding:
         if entry.self_entry and entry.ifindex == port.ifindex:
             known.add(entry.address)
-        if entry.self_entry or entry.permanent:
-            continue
-        if entry.ifindex in siblings:
+        if entry.is_learned and entry.ifindex in siblings:
             learned.add(entry.address)
     return sorted(learned - known)

@@ -28,7 +28,7 @@ from nictop.traffic.results.measures import (
     equal_load_measures,
     measures_of,
 )
-from nictop.traffic.results.result import Result, other_nic_text
+from nictop.traffic.results.result import NOT_DETERMINED, Result, other_nic_text
 from nictop.traffic.results.selection import StoredRun, set_ups
 from nictop.traffic.results.workload import CommandFigure
 
@@ -171,14 +171,21 @@ class Comparison:
     latency of rr. None: compared by what they reached."""
     caveats: tuple[str, str] = ("", "")
     """What the figures of A and of B lack: ``path not verified``; "": nothing."""
+    held_back: tuple[str, str] = ("", "")
+    """What the results of A and of B name as the limit: ``tbf of lab0``; "": they examined none."""
 
     @property
     def difference_texts(self) -> tuple[tuple[str, str, str], ...]:
-        """`differences` for the user: what differs by its name, values with their unit."""
-        return tuple(
+        """`differences` for the user: what differs by its name, values with their unit; and what
+        held the runs back, if that is not the same."""
+        texts = [
             (fact_name(what), *fact_texts(what, of_a, of_b))
             for what, of_a, of_b in self.differences
-        )
+        ]
+        of_a, of_b = self.held_back
+        if of_a != of_b:
+            texts.append(("held back by", of_a or units.UNKNOWN, of_b or units.UNKNOWN))
+        return tuple(texts)
 
     @property
     def known_text(self) -> str:
@@ -218,6 +225,7 @@ def compare(
         *_nic_refusals(a, b, names, differences),
     )
     first, caveats = figures[0], (caveat_of_runs(a), caveat_of_runs(b))
+    held_back = held_back_text(a), held_back_text(b)
     if first.ratio is None and not refusals:
         refusals = tuple(_value_refusals(a, b, names, first.measure))
     goodputs = _goodputs(figures)
@@ -228,7 +236,17 @@ def compare(
         if known:
             sentence = f"{known}. {sentence}"
         return Comparison(
-            "refused", sentence, *goodputs, None, (), refusals, differences, figures, load, caveats
+            "refused",
+            sentence,
+            *goodputs,
+            None,
+            (),
+            refusals,
+            differences,
+            figures,
+            load,
+            caveats,
+            held_back,
         )
     verdict, at_load = first.verdict, ""
     if load is not None:
@@ -244,7 +262,19 @@ def compare(
         figures,
         load,
         caveats,
+        held_back,
     )
+
+
+def held_back_text(runs: Iterable[Result]) -> str:
+    """The limits that the runs name, each once: ``CPU 2 on vm2``, ``not determined``; "": they
+    examined none."""
+    found = []
+    for run in runs:
+        causes = [limit.limit for limit in run.limits if limit.verdict == "cause"]
+        if run.limits:
+            found.append(clean(causes[0]) if causes else NOT_DETERMINED)
+    return ", ".join(dict.fromkeys(found))
 
 
 def _differing_refusals(

@@ -274,8 +274,9 @@ class FramedScreen(NictopScreen, Screen[None]):
             was_checked = nictop.diagnosis.has_run
             recent = nictop.display.recent
             lost = 0 if recent is None else recent.lost(nictop.hosts.by_name)
+            age = self._settings_age()
             content = (
-                diagnosis, notice, session.has_failed, several, unread, was_checked, lost,
+                diagnosis, notice, session.has_failed, several, unread, was_checked, lost, age,
             )  # fmt: skip
             if content != self._findings_shown:
                 self._findings_shown = content
@@ -287,7 +288,14 @@ class FramedScreen(NictopScreen, Screen[None]):
                     unread=unread,
                     was_checked=was_checked,
                     lost=lost,
+                    age=age,
                 )
+
+    def _settings_age(self) -> str:
+        """Of what the checks rest on."""
+        from nictop.rules.wording import settings_age_text
+
+        return settings_age_text(session.snapshot for session in self.nictop.hosts.sessions)
 
     def _notice(self) -> str:
         """Of the chosen host; if it has none, that another one has rebooted: what is seen of that

@@ -18,7 +18,7 @@ from nictop.traffic.analysis.comparison import (
 )
 from nictop.traffic.failures import Failure
 from nictop.traffic.results.path_proof import PathProof
-from nictop.traffic.results.result import Result
+from nictop.traffic.results.result import ExaminedLimit, Result
 from tests.traffic.runs import FACTS, load, result
 
 
@@ -197,3 +197,15 @@ def test_only_compared_facts_may_differ() -> None:
 def test_repeats_of_one_set_up_must_not_differ() -> None:
     mixed = [result(5.0), result(5.0, facts=FACTS | {"mtu": "9000"}), result(5.0)]
     assert "mtu differs between the runs of A" in compare(mixed, runs(9, 9, 9)).refusals
+
+
+def test_the_limits_that_the_results_name_are_told_where_they_differ() -> None:
+    """One of 10 Gb/s by a CPU, one of 200 Mb/s by tbf: only the hosts were named."""
+    fast = replace(result(10.0), limits=(ExaminedLimit("CPU 1 on b", "99 %", "cause"),))
+    slow = replace(result(0.2), limits=(ExaminedLimit("tbf of lab0 on a", "200 Mb/s", "cause"),))
+    unknown = replace(result(5.0), limits=(ExaminedLimit("CPU 1 on b", "", "possible"),))
+    rows = compare([fast], [slow]).difference_texts
+    assert ("held back by", "CPU 1 on b", "tbf of lab0 on a") in rows
+    rows = compare([fast], [unknown]).difference_texts
+    assert ("held back by", "CPU 1 on b", "not determined") in rows
+    assert compare([fast], [fast]).difference_texts == ()

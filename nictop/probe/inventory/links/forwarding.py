@@ -33,7 +33,9 @@ CACHEINFO = struct.Struct("=8xI4x")
 """struct nda_cacheinfo: ndm_updated, since a frame came in (net/bridge/br_fdb.c, fdb_fill_info), in
 units of 1/100 s (USER_HZ) on all processors that Linux still has."""
 IDLE_TICKS = 3000
-NTF_SELF = 0x02
+NTF_SELF, NTF_EXT_LEARNED, NTF_STICKY = 0x02, 0x10, 0x40
+NUD_NOARP = 0x40
+"""Of a static entry (net/bridge/br_fdb.c, fdb_to_nud)."""
 NUD_PERMANENT = 0x80
 MAC_BYTES = 6
 IDENTITY_BYTES = NDMSG.size + 4 + MAC_BYTES
@@ -174,6 +176,8 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
     if len(address) != MAC_BYTES or address[0] & 1 or not any(address):
         return None
     permanent = bool(state & NUD_PERMANENT)
+    set_as = words_of_entry(state, flags)
+    ages = found.get(NDA_CACHEINFO, b"")
     return ForwardingEntry(
         ifindex=ifindex,
         address=colon_hex(address),
@@ -181,8 +185,25 @@ def parse_entry(payload: bytes) -> ForwardingEntry | None:
         master=number(found, NDA_MASTER) or None,
         permanent=permanent,
         vlan=None if permanent else number(found, NDA_VLAN) or None,
-        idle=not permanent and is_idle(found.get(NDA_CACHEINFO, b"")),
+        idle=not (permanent or set_as) and is_idle(ages),
+        set_as=set_as,
     )
+
+
+def words_of_entry(state: int, flags: int) -> str:
+    """`ForwardingEntry.set_as`"""
+    if state & NUD_PERMANENT or flags & NTF_SELF:
+        return ""
+    words = []
+    if flags & NTF_STICKY:
+        words.append("sticky")
+    if flags & NTF_EXT_LEARNED:
+        words.append("extern_learn")
+    if state & NUD_NOARP:
+        words.insert(0, "static")
+    elif words:
+        words.insert(0, "dynamic")
+    return " ".join(words)
 
 
 def is_idle(ages: bytes) -> bool:

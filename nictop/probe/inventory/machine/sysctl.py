@@ -46,11 +46,14 @@ SYSCTL_NAMES = (
     "net.ipv4.conf.all.rp_filter",
     "net.ipv4.ip_forward",
     "net.ipv4.tcp_timestamps",
+    "net.ipv6.conf.all.forwarding",
 )
-LINK_SYSCTL_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "rp_filter")
+LINK_SYSCTL_NAMES = ("arp_announce", "arp_filter", "arp_ignore", "forwarding", "rp_filter")
 """Below net.ipv4.conf, for each link with an IPv4 address."""
 IPV6_SYSCTL_NAMES = ("accept_ra", "forwarding")
 """Below net.ipv6.conf, for each link with a global IPv6 address that ends unless it is renewed."""
+FORCE_FORWARDING = "force_forwarding"
+"""The same, for each link with a global IPv6 address (Linux 6.17)."""
 TCP_BUFFER_NAMES = ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem")
 CPUFREQ_POLICY = pattern(r"policy[0-9]{1,5}", re.ASCII)
 MAX_CPUS_BYTES = 4096
@@ -176,8 +179,9 @@ def read_sysctl(links: Iterable[Link], sysctls: SysfsDirectory) -> dict[str, int
 def link_sysctls(link: Link) -> dict[str, str]:
     """Dotted name → path, of those settings of a link that its addresses make relevant."""
     has_ipv4 = any(address.family == "ipv4" for address in link.addresses)
-    has_autoconfigured = any(has_lifetime(address) for address in link.addresses)
-    if not has_ipv4 and not has_autoconfigured:
+    has_ipv6 = any(map(is_global_ipv6, link.addresses))
+    has_autoconfigured = any(map(has_lifetime, link.addresses))
+    if not has_ipv4 and not has_ipv6:
         return {}
     folder = directory_of(link)
     if folder is None:
@@ -186,17 +190,22 @@ def link_sysctls(link: Link) -> dict[str, str]:
     if has_ipv4:
         for name in LINK_SYSCTL_NAMES:
             paths[f"net.ipv4.conf.{link.name}.{name}"] = f"net/ipv4/conf/{folder}/{name}"
+    if has_ipv6:
+        name = FORCE_FORWARDING
+        paths[f"net.ipv6.conf.{link.name}.{name}"] = f"net/ipv6/conf/{folder}/{name}"
     if has_autoconfigured:
         for name in IPV6_SYSCTL_NAMES:
             paths[f"net.ipv6.conf.{link.name}.{name}"] = f"net/ipv6/conf/{folder}/{name}"
     return paths
 
 
+def is_global_ipv6(address: Address) -> bool:
+    return address.family == "ipv6" and address.scope == "global"
+
+
 def has_lifetime(address: Address) -> bool:
     """A global IPv6 address from router advertisements or DHCPv6."""
-    if address.family != "ipv6" or address.scope != "global":
-        return False
-    return "permanent" not in address.flags
+    return is_global_ipv6(address) and "permanent" not in address.flags
 
 
 def read_tcp_buffers(sysctls: SysfsDirectory) -> dict[str, tuple[int, int, int]]:

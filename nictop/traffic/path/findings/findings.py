@@ -16,6 +16,7 @@ from nictop.rules.far_ends import find_far_ends, with_watched_ends
 from nictop.rules.finding import SEVERITIES, Evidence, Finding, Fix
 from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.host import HostFacts
+from nictop.rules.subjects import LOSSES_SLOW_TCP
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, text_of
 from nictop.traffic.path.findings.neighbours import (
     answers_go_to_another_host,
@@ -220,13 +221,11 @@ def _why_lost(tested: TestedDirection, lost: int) -> str:
     counted = attributed(tested, lost)
     if counted is None:
         return (
-            "TCP slows down with every lost packet. No counter of either host explains it; a queue "
+            f"{LOSSES_SLOW_TCP} No counter of either host explains it; a queue "
             "that overflows, a bad cable or a rate limit for ICMP on the path can be the cause."
         )
     host, _ = counted
-    return (
-        f"TCP slows down with every lost packet. {host.name}: {text_of(*counted)} during the test."
-    )
+    return f"{LOSSES_SLOW_TCP} {host.name}: {text_of(*counted)} during the test."
 
 
 def _loss(tested: TestedDirection) -> Iterator[Finding]:

@@ -51,13 +51,14 @@ def draw_worst_finding(
     unread: Sequence[str] = (),
     was_checked: bool = False,
     lost: int = 0,
+    age: str = "",
     labels: KeyLabels = default_label,
     glyphs: Glyphs = UNICODE,
 ) -> SpanLine:
     """Mark, subject and title of the worst finding and the number of the others, in `cells` cells.
     `notice`: why the chosen host is not live; it is shown instead of the worst finding, with the
     number of findings by severity. `has_failed`: that host is not reached. `unread`: names
-    of hosts that are not checked. `lost`: see `verdict_text`."""
+    of hosts that are not checked. `lost`: see `verdict_text`; `age`: `no_problems_line`."""
     findings = open_findings(diagnosis)
     key: Span = (f" (key {labels('findings')}) ", "accent")
     if notice:
@@ -70,7 +71,7 @@ def draw_worst_finding(
     if diagnosis is None:
         return not_checked_line(cells, was_checked=was_checked)
     if not findings:
-        return no_problems_line(diagnosis, cells, glyphs, unread, lost)
+        return no_problems_line(diagnosis, cells, glyphs, unread, lost=lost, age=age)
     others = _others(findings)
     number = f" +{others}" if others > 0 else ""
     more = [(number, "accent"), key]
@@ -115,10 +116,18 @@ def no_problems_line(
     cells: int,
     glyphs: Glyphs,
     unread: Sequence[str] = (),
+    *,
     lost: int = 0,
+    age: str = "",
 ) -> SpanLine:
-    """`` ✓ No problems found (98 of 98 checks ran)``"""
+    """`` ✓ No problems found (98 of 98 checks ran)``; `age`: see `settings_age_text`, shown where
+    there is room."""
     text, tone = all_clear(diagnosis, unread=unread, live=True, lost=lost, glyphs=glyphs)
+    for shown in (age, age.removeprefix("settings ")):
+        with_age = f"{text[:-1]}, {shown})"
+        if shown and width(with_age) <= cells - 1:
+            text = with_age
+            break
     return (f" {text[0]}", tone), (fit(glyphs.text(text[1:]), max(0, cells - 2)), "")
 
 
@@ -163,8 +172,8 @@ class FindingsPanel(LineWidget):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._content: tuple[Diagnosis | None, str, bool, bool, Sequence[str], bool, int]
-        self._content = None, "", False, False, (), False, 0
+        self._content: tuple[Diagnosis | None, str, bool, bool, Sequence[str], bool, int, str]
+        self._content = None, "", False, False, (), False, 0, ""
 
     def show(
         self,
@@ -176,10 +185,11 @@ class FindingsPanel(LineWidget):
         unread: Sequence[str] = (),
         was_checked: bool = False,
         lost: int = 0,
+        age: str = "",
     ) -> None:
         """See `draw_worst_finding`."""
         self._content = (
-            diagnosis, notice, has_failed, several_hosts, unread, was_checked, lost,
+            diagnosis, notice, has_failed, several_hosts, unread, was_checked, lost, age,
         )  # fmt: skip
         self._draw()
 
@@ -193,7 +203,7 @@ class FindingsPanel(LineWidget):
         self._draw()
 
     def _draw(self) -> None:
-        diagnosis, notice, has_failed, several_hosts, unread, was_checked, lost = self._content
+        diagnosis, notice, has_failed, several_hosts, unread, was_checked, lost, age = self._content
         cells = self.scrollable_content_region.width
         line = draw_worst_finding(
             diagnosis,
@@ -204,6 +214,7 @@ class FindingsPanel(LineWidget):
             unread=unread,
             was_checked=was_checked,
             lost=lost,
+            age=age,
             labels=self.key_label,
             glyphs=self.glyphs,
         )

@@ -32,6 +32,7 @@ from nictop.rules.wording import (
     checks_text,
     is_checked,
     passed_texts,
+    settings_age_text,
     severity_counts_text,
     subject_text,
 )
@@ -592,7 +593,8 @@ class FindingsView(WhileOpen, Container):
         cells = self.query_one(FindingList).scrollable_content_region.width
         if self._diagnosis is None:
             return not_checked_line(cells, was_checked=self._was_checked)
-        return no_problems_line(self._diagnosis, cells, self.glyphs, self._unread)
+        age = settings_age_text(self._snapshots.values())
+        return no_problems_line(self._diagnosis, cells, self.glyphs, self._unread, age=age)
 
     def draw_page(self) -> None:
         page, entry = self.query_one(FindingPage), self.query_one(FindingList).entry

@@ -23,7 +23,9 @@ from nictop.probe.inventory.links.forwarding import (
     NDA_MASTER,
     NDA_VLAN,
     NDMSG,
+    NTF_EXT_LEARNED,
     NTF_SELF,
+    NTF_STICKY,
     NUD_PERMANENT,
     bridge_ports,
     parse_entry,
@@ -42,6 +44,7 @@ from nictop.probe.kernel.netlink import (
 from nictop.probe.records import ForwardingEntry, Link
 from tests.support.namespaces import Namespace
 
+NUD_REACHABLE, NUD_NOARP = 0x02, 0x40
 MAC = bytes.fromhex("52540000aa01")
 READ = """
 import json
@@ -83,6 +86,27 @@ def message(
     more: bytes = b"",
 ) -> bytes:
     return NDMSG.pack(family, ifindex, state, flags, 0) + pack_attribute(NDA_LLADDR, address) + more
+
+
+@pytest.mark.parametrize(
+    ("state", "flags", "words"),
+    [
+        (NUD_REACHABLE, 0, ""),
+        (NUD_NOARP, 0, "static"),
+        (NUD_NOARP, NTF_STICKY, "static sticky"),
+        (NUD_REACHABLE, NTF_STICKY, "dynamic sticky"),
+        (NUD_REACHABLE, NTF_EXT_LEARNED, "dynamic extern_learn"),
+        (NUD_PERMANENT, 0, ""),
+        (NUD_NOARP, NTF_SELF, ""),
+    ],
+)
+def test_an_entry_that_a_command_has_set_is_not_learned(state: int, flags: int, words: str) -> None:
+    """Its age says nothing of the machine."""
+    old = pack_attribute(NDA_CACHEINFO, struct.pack("=IIII", 0, 0, IDLE_TICKS, 0))
+    entry = parse_entry(message(state=state, flags=flags, more=old))
+    assert entry is not None and entry.set_as == words
+    assert entry.idle is (state == NUD_REACHABLE and not flags) or flags == NTF_SELF
+    assert entry.is_learned is (not words and state == NUD_REACHABLE)
 
 
 def link(
@@ -127,7 +151,10 @@ def test_a_bridge_in_a_namespace_agrees_with_bridge_fdb(namespace: Namespace) ->
         for entry in expected
     }
     assert {entry.self_entry for entry in found} == {False}
-    assert ForwardingEntry(names["port0"], "52:54:00:00:aa:01", False, names["br0"], False) in found
+    (static,) = [entry for entry in found if entry.set_as]
+    assert static == ForwardingEntry(
+        names["port0"], "52:54:00:00:aa:01", False, names["br0"], set_as="static"
+    )
 
 
 def test_the_table_of_a_device_itself(namespace: Namespace) -> None:

@@ -109,6 +109,7 @@ def test_links_with_addresses_and_dots_in_a_namespace(namespace: Namespace) -> N
     assert found.sysctl["net.ipv4.conf.a.b.c.arp_filter"] == 1
     assert found.sysctl["net.ipv4.conf.a.b.c.rp_filter"] == 2
     assert found.sysctl["net.ipv4.ip_forward"] == 1
+    assert found.sysctl["net.ipv4.conf.a.b.c.forwarding"] == 1
     assert not any("bare0" in name for name in found.sysctl)
 
 

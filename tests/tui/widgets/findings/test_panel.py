@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.model.facts import width
+from nictop.model.snapshot import Snapshot, advance
 from nictop.model.text.glyphs import ASCII, UNICODE, Glyphs
 from nictop.rules import RULES, Diagnosis, Finding, Fix, Severity, Skipped
+from nictop.rules.wording import checks_text, settings_age_text
 from nictop.tui.widgets.base.line_widget import STYLES, SpanLine
 from nictop.tui.widgets.findings.panel import draw_worst_finding, first_fix
 from tests.support.findings import RENAME, finding
+from tests.support.lines import counters, inventory
 
 
 def text_of(line: SpanLine) -> str:
@@ -131,3 +134,36 @@ def test_arbitrary_text_fits_and_is_harmless(
     assert all(style == "" or style in STYLES for _, style in line)
     assert text_of(line).isprintable()
     assert width(text_of(line)) <= max(cells, 3)
+
+
+def test_no_problems_found_says_how_old_the_settings_are_where_there_is_room() -> None:
+    """A sysctl, a rule of nftables or a permanent neighbour that was set since has no event."""
+    clear = Diagnosis((), (), ("vm1", "vm2"))
+    for room, is_shown in ((80, True), (60, False)):
+        text = text_of(draw_worst_finding(clear, room, age="settings read up to 76 s ago"))
+        assert f"({len(RULES)} of {len(RULES)} checks ran" in text
+        assert ("settings read up to 76 s ago)" in text) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("ages", "text"),
+    [
+        ((59.0,), ""),
+        ((76.0,), "settings read 1 min 16 s ago"),
+        ((3.0, 76.0), "settings read up to 1 min 16 s ago"),
+        ((), ""),
+    ],
+)
+def test_the_age_of_the_settings_is_that_of_the_oldest(ages: tuple[float, ...], text: str) -> None:
+    snapshots = []
+    for age in ages:
+        read = advance(Snapshot.empty("vm1"), inventory(time=5.0))
+        snapshots.append(advance(read, counters(5.0 + age, {})))
+    assert settings_age_text(snapshots) == text
+
+
+def test_a_host_that_changed_since_is_not_among_those_that_were_checked() -> None:
+    known = Diagnosis((), (), ("a", "b", "switch"))
+    unread = ("switch since its last event",)
+    assert checks_text(known, unread, brief=True).startswith("2 of 3 hosts: ")
+    assert checks_text(known, unread).startswith("a, b: ")
