@@ -418,27 +418,28 @@ def _foreign_fixes(
     link: Link, entry: Neighbour, former: str, *, is_static: bool
 ) -> tuple[Fix, ...]:
     if is_static:
-        return (_remove_entry_fix(link, entry),)
-    find = _find_machine_fix(link, entry.address)
-    return (_ask_again_fix(link, entry), find) if former else (find, _ask_again_fix(link, entry))
+        return (remove_entry_fix(link, entry.address, entry.mac),)
+    find, again = _find_machine_fix(link, entry.address), ask_again_fix(link, entry.address)
+    return (again, find) if former else (find, again)
 
 
-def _ask_again_fix(link: Link, entry: Neighbour) -> Fix:
+def ask_again_fix(link: Link, address: str) -> Fix:
     """The kernel resolves the address when it next sends to it."""
-    flush = command("ip", "neigh", "flush", "to", entry.address, "dev", link.name)
+    flush = command("ip", "neigh", "flush", "to", address, "dev", link.name)
     return Fix("here", "Remove the entry: the kernel asks again", (flush,))
 
 
-def _remove_entry_fix(link: Link, entry: Neighbour) -> Fix:
-    entry_of_link = (entry.address, "dev", link.name)
+def remove_entry_fix(link: Link, address: str, mac: str | None) -> Fix:
+    """`mac`: of the static entry."""
+    entry_of_link = (address, "dev", link.name)
     remove = command("ip", "neigh", "del", *entry_of_link)
     again = command(
         "ip",
         "neigh",
         "add",
-        entry.address,
+        address,
         "lladdr",
-        entry.mac or "",
+        mac or "",
         "dev",
         link.name,
         "nud",

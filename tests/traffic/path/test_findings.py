@@ -321,6 +321,37 @@ def test_unanswered_without_root_on_the_receiver() -> None:
     )
 
 
+SILENT = (
+    PathReplies("icmp", "raw", 5),
+    PathReplies("udp", "", 5),
+    PathReplies("tcp", "", 1, error="ETIMEDOUT"),
+)
+
+
+@pytest.mark.parametrize("state", ["permanent", "reachable"])
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_wrong_neighbour_entry_is_one_finding_with_its_fix(state: str, is_seen: bool) -> None:
+    """b sends to another MAC address than that of a: also its answers, so that what arrives there
+    is not unanswered by a firewall."""
+    wrong = "02:00:00:00:00:99"
+    there = healthy("a", "b", replies=SILENT, sizes=())
+    path = TrafficPath(ADDRESS["a"], ADDRESS["b"], "unicast", 2, None, state, wrong)
+    back = healthy("b", "a", replies=SILENT, sizes=(), path=path)
+    seen = (ReceivedPackets("icmp", 2, 5, 84, 64),)
+    back = replace(
+        back,
+        listener=PathListener(40000, ended=True, arrived=(), misaddressed=seen if is_seen else ()),
+    )
+    (one,) = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    assert (one.rule, one.host) == ("path_lost", "b")
+    (fix,) = one.fixes
+    removed = f"ip neigh del 192.0.2.10 dev {NIC}"
+    if state == "reachable":
+        removed = f"ip neigh flush to 192.0.2.10 dev {NIC}"
+    assert [str(step) for step in fix.commands] == [removed]
+    assert ("static" in one.why) is (state == "permanent")
+
+
 @pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])
 def test_firewall_between_the_hosts(port: int, severity: str) -> None:
     """UDP does not arrive, and nobody says so; or a router prohibits it."""

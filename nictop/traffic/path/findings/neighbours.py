@@ -12,6 +12,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import one_fix, sysctl_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.link.flags import ARP_IGNORE_NOTE, NEVER_ANSWER, never_answering_settings
+from nictop.rules.routes.neighbours import own_mac_addresses
 from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
 from nictop.traffic.path.result import PathDirection
 
@@ -68,7 +69,7 @@ def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: Host
     test = direction.test
     if test is None or test.path is None:
         return False
-    used, answering = _used_mac(test), _answering_macs(test)
+    used, answering = used_mac(test), _answering_macs(test)
     own = {link.address for link in end.links}
     if used in own or used not in answering:
         return False
@@ -78,11 +79,36 @@ def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: Host
     return is_watched and test.path.ifindex == direction.sender.ifindex
 
 
-def _used_mac(test: PathTest) -> str:
+def used_mac(test: PathTest) -> str:
     """Of the neighbour entry, if the other end is in the subnet of the sender; "": not known."""
     if test.path is None or test.path.gateway is not None:
         return ""
     return test.path.neighbour_address or ""
+
+
+def is_sent_to_wrong_mac(direction: PathDirection, receiver: HostFacts) -> bool:
+    """None of its packets is received: they are for a MAC address that no NIC of the receiver
+    has."""
+    listener = direction.listener
+    if listener is not None and (listener.arrived or listener.delivered):
+        return False
+    return _comes_for_another(direction) or has_wrong_entry(direction, receiver)
+
+
+def has_wrong_entry(direction: PathDirection, receiver: HostFacts) -> bool:
+    """The neighbour entry of the sender is that of no NIC of the receiver, and of nobody that
+    answers now."""
+    test = direction.test
+    used = used_mac(test) if test is not None else ""
+    if test is None or not used or used in own_mac_addresses(receiver):
+        return False
+    is_known = bool(test.macs) or _comes_for_another(direction)
+    return is_known and used not in (test.macs or ())
+
+
+def _comes_for_another(direction: PathDirection) -> bool:
+    """Seen at the NIC of the receiver."""
+    return direction.listener is not None and bool(direction.listener.misaddressed)
 
 
 def _has_nic_of_peer(tested: TestedDirection, nics: Sequence[tuple[str, str]]) -> bool:
@@ -292,7 +318,7 @@ def _evidence(tested: TestedDirection, owners: Owners) -> tuple[Evidence, ...]:
     for mac, nics in owners.items():
         text = f"{mac} ({_names(nics)})"
         found.append(Evidence(f"{_resolved(tested)} answered by", text, source))
-    used = _used_mac(tested.test)
+    used = used_mac(tested.test)
     if len(owners) > 1 and used in owners:
         asked = f"ip neighbour show to {_resolved(tested)}"
         found.append(Evidence("in use", f"{used} ({_names(owners[used])})", asked))

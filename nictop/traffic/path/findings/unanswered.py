@@ -12,9 +12,16 @@ from nictop.probe.records import Link, ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.link.flags import NEVER_ANSWER
+from nictop.rules.routes.neighbours import PERMANENT, ask_again_fix, remove_entry_fix
 from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
-from nictop.traffic.path.findings.neighbours import arp_ignore_evidence, arp_ignore_fixes
+from nictop.traffic.path.findings.neighbours import (
+    arp_ignore_evidence,
+    arp_ignore_fixes,
+    has_wrong_entry,
+    is_sent_to_wrong_mac,
+    used_mac,
+)
 from nictop.traffic.path.findings.separated import separated_finding, separation_of
 from nictop.traffic.path.findings.tested_direction import (
     ANSWERS,
@@ -38,11 +45,15 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
         yield blocked_finding(tested)
     elif separated is not None:
         yield separated_finding(tested, separated)
+    elif is_sent_to_wrong_mac(tested.direction, tested.peer):
+        yield _wrong_entry(tested)
     elif (counted := attributed(tested, unanswered_packets(tested))) is not None:
         yield dropped_finding(tested, tuple(tested.outcomes), *counted)
     elif not arrived and _has_no_neighbour(tested):
         unresolved = _no_neighbour if tested.gateway is None else _silent_gateway
         yield unresolved(tested, neighbour)
+    elif arrived != () and is_sent_to_wrong_mac(tested.back, tested.host):
+        return  # the finding of the other direction has the cause
     elif arrived or _is_refused_by_receiver(tested):
         yield _no_answer(tested, arrived or ())
     else:
@@ -266,19 +277,7 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
 def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     """`is_certain`: no packet came in at the receiver."""
     to = _target(tested)
-    listener = tested.direction.listener
-    evidence: tuple[Evidence, ...] = ()
-    if is_certain and listener is not None and listener.misaddressed:
-        rule = "path_lost"
-        title = f"packets to {to} come there for another MAC address: it drops them"
-        seen = count_noun(sum(one.packets for one in listener.misaddressed), "packet")
-        what = f"for another MAC address at {tested.receiver.host}"
-        evidence = (Evidence(what, seen, "packet socket"), *_neighbour_evidence(tested))
-        why = (
-            f"The neighbour entry for {tested.receiver.address} is static, out of date, or from "
-            "another host, or a router or bridge between the hosts has a wrong one."
-        )
-    elif is_certain:
+    if is_certain:
         rule, title = "path_lost", f"packets to {to} do not arrive"
         why = (
             "Possible: a router, a firewall, a bridge or a VLAN between the hosts, a filter of "
@@ -302,9 +301,58 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
         tested.host,
         tested.link,
         title,
-        evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
+        evidence=(*_answers(tested), *loss_evidence(tested)),
         why=why,
     )
+
+
+def _wrong_entry(tested: TestedDirection) -> Finding:
+    """What is sent to the receiver is for a MAC address that is not its own."""
+    to = _target(tested)
+    mac = used_mac(tested.test)
+    listener = tested.direction.listener
+    evidence: tuple[Evidence, ...] = ()
+    title = f"packets to {to} are sent to {mac}, which none of its NICs has"
+    if listener is not None and listener.misaddressed:
+        title = f"packets to {to} come there for another MAC address: it drops them"
+        seen = count_noun(sum(one.packets for one in listener.misaddressed), "packet")
+        what = f"for another MAC address at {tested.receiver.host}"
+        evidence = (Evidence(what, seen, "packet socket"),)
+    return path_finding(
+        "path_lost",
+        "critical",
+        tested.host,
+        tested.link,
+        title,
+        evidence=(
+            *evidence,
+            *_neighbour_evidence(tested),
+            *_answers(tested),
+            *loss_evidence(tested),
+        ),
+        why=_why_wrong(tested),
+        fixes=_wrong_entry_fixes(tested),
+    )
+
+
+def _why_wrong(tested: TestedDirection) -> str:
+    address, path = tested.receiver.address, tested.test.path
+    if not has_wrong_entry(tested.direction, tested.peer):
+        return "A router or bridge between the hosts has a wrong MAC address for it."
+    if path is not None and path.neighbour == PERMANENT:
+        return f"The neighbour entry for {address} is static: the kernel does not ask again."
+    return f"The neighbour entry for {address} is out of date, or from another host."
+
+
+def _wrong_entry_fixes(tested: TestedDirection) -> tuple[Fix, ...]:
+    """As `nictop check` has them; (): the entry is not on this host."""
+    path, link = tested.test.path, tested.link
+    if path is None or link is None or not has_wrong_entry(tested.direction, tested.peer):
+        return ()
+    address = tested.receiver.address.partition("%")[0]
+    if path.neighbour == PERMANENT:
+        return (remove_entry_fix(link, address, path.neighbour_address),)
+    return (ask_again_fix(link, address),)
 
 
 def _neighbour_evidence(tested: TestedDirection) -> Iterator[Evidence]:
