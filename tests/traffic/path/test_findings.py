@@ -352,6 +352,24 @@ def test_wrong_neighbour_entry_is_one_finding_with_its_fix(state: str, is_seen: 
     assert ("static" in one.why) is (state == "permanent")
 
 
+def test_wrong_entry_of_the_gateway_is_named() -> None:
+    wrong, right = "02:00:00:00:00:99", "02:00:00:00:00:01"
+    path = TrafficPath(
+        ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "permanent", wrong
+    )
+    there = healthy(
+        "a", "b", replies=SILENT, sizes=(), path=path, resolved="192.0.2.1", macs=(right,)
+    )
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=()))
+    back = healthy("b", "a", replies=SILENT, sizes=())
+    (one,) = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    assert (one.rule, one.host) == ("path_lost", "a")
+    assert one.title == (
+        f"packets to 192.0.2.11 (b) are sent to {wrong}: gateway 192.0.2.1 answers with another"
+    )
+    assert [str(step) for step in one.fixes[0].commands] == [f"ip neigh del 192.0.2.1 dev {NIC}"]
+
+
 @pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])
 def test_firewall_between_the_hosts(port: int, severity: str) -> None:
     """UDP does not arrive, and nobody says so; or a router prohibits it."""

@@ -69,7 +69,7 @@ def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: Host
     test = direction.test
     if test is None or test.path is None:
         return False
-    used, answering = used_mac(test), _answering_macs(test)
+    used, answering = _used_mac(test), _answering_macs(test)
     own = {link.address for link in end.links}
     if used in own or used not in answering:
         return False
@@ -79,7 +79,7 @@ def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: Host
     return is_watched and test.path.ifindex == direction.sender.ifindex
 
 
-def used_mac(test: PathTest) -> str:
+def _used_mac(test: PathTest) -> str:
     """Of the neighbour entry, if the other end is in the subnet of the sender; "": not known."""
     if test.path is None or test.path.gateway is not None:
         return ""
@@ -87,8 +87,8 @@ def used_mac(test: PathTest) -> str:
 
 
 def is_sent_to_wrong_mac(direction: PathDirection, receiver: HostFacts) -> bool:
-    """None of its packets is received: they are for a MAC address that no NIC of the receiver
-    has."""
+    """None of its packets is received: they are for a MAC address that neither the receiver nor the
+    gateway to it has."""
     listener = direction.listener
     if listener is not None and (listener.arrived or listener.delivered):
         return False
@@ -96,14 +96,18 @@ def is_sent_to_wrong_mac(direction: PathDirection, receiver: HostFacts) -> bool:
 
 
 def has_wrong_entry(direction: PathDirection, receiver: HostFacts) -> bool:
-    """The neighbour entry of the sender is that of no NIC of the receiver, and of nobody that
-    answers now."""
+    """The neighbour entry of the sender for the receiver, or for the gateway to it, is that of
+    nobody that answers now, and of no NIC of the receiver."""
     test = direction.test
-    used = used_mac(test) if test is not None else ""
-    if test is None or not used or used in own_mac_addresses(receiver):
+    if test is None or test.path is None or not test.path.neighbour_address:
         return False
-    is_known = bool(test.macs) or _comes_for_another(direction)
-    return is_known and used not in (test.macs or ())
+    used, answering = test.path.neighbour_address, test.macs or ()
+    if used in answering:
+        return False
+    if test.path.gateway is not None:
+        return bool(answering)
+    is_known = bool(answering) or _comes_for_another(direction)
+    return is_known and used not in own_mac_addresses(receiver)
 
 
 def _comes_for_another(direction: PathDirection) -> bool:
@@ -318,7 +322,7 @@ def _evidence(tested: TestedDirection, owners: Owners) -> tuple[Evidence, ...]:
     for mac, nics in owners.items():
         text = f"{mac} ({_names(nics)})"
         found.append(Evidence(f"{_resolved(tested)} answered by", text, source))
-    used = used_mac(tested.test)
+    used = _used_mac(tested.test)
     if len(owners) > 1 and used in owners:
         asked = f"ip neighbour show to {_resolved(tested)}"
         found.append(Evidence("in use", f"{used} ({_names(owners[used])})", asked))

@@ -20,7 +20,6 @@ from nictop.traffic.path.findings.neighbours import (
     arp_ignore_fixes,
     has_wrong_entry,
     is_sent_to_wrong_mac,
-    used_mac,
 )
 from nictop.traffic.path.findings.separated import separated_finding, separation_of
 from nictop.traffic.path.findings.tested_direction import (
@@ -309,10 +308,12 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
 def _wrong_entry(tested: TestedDirection) -> Finding:
     """What is sent to the receiver is for a MAC address that is not its own."""
     to = _target(tested)
-    mac = used_mac(tested.test)
-    listener = tested.direction.listener
+    path, listener = tested.test.path, tested.direction.listener
+    mac = path.neighbour_address if path is not None else ""
     evidence: tuple[Evidence, ...] = ()
     title = f"packets to {to} are sent to {mac}, which none of its NICs has"
+    if tested.gateway is not None:
+        title = f"packets to {to} are sent to {mac}: gateway {tested.gateway} answers with another"
     if listener is not None and listener.misaddressed:
         title = f"packets to {to} come there for another MAC address: it drops them"
         seen = count_noun(sum(one.packets for one in listener.misaddressed), "packet")
@@ -336,7 +337,7 @@ def _wrong_entry(tested: TestedDirection) -> Finding:
 
 
 def _why_wrong(tested: TestedDirection) -> str:
-    address, path = tested.receiver.address, tested.test.path
+    address, path = _next_hop(tested), tested.test.path
     if not has_wrong_entry(tested.direction, tested.peer):
         return "A router or bridge between the hosts has a wrong MAC address for it."
     if path is not None and path.neighbour == PERMANENT:
@@ -344,24 +345,33 @@ def _why_wrong(tested: TestedDirection) -> str:
     return f"The neighbour entry for {address} is out of date, or from another host."
 
 
+def _next_hop(tested: TestedDirection) -> str:
+    return tested.gateway or tested.receiver.address
+
+
 def _wrong_entry_fixes(tested: TestedDirection) -> tuple[Fix, ...]:
     """As `nictop check` has them; (): the entry is not on this host."""
     path, link = tested.test.path, tested.link
     if path is None or link is None or not has_wrong_entry(tested.direction, tested.peer):
         return ()
-    address = tested.receiver.address.partition("%")[0]
+    address = _next_hop(tested).partition("%")[0]
     if path.neighbour == PERMANENT:
         return (remove_entry_fix(link, address, path.neighbour_address),)
     return (ask_again_fix(link, address),)
 
 
 def _neighbour_evidence(tested: TestedDirection) -> Iterator[Evidence]:
-    """The MAC address to which they are sent, and that of the NIC of the receiver."""
+    """The MAC address to which they are sent, and that of the NIC of the receiver or of the
+    gateway."""
     path, link = tested.test.path, tested.receiver_link
-    if path is not None and path.neighbour_address is not None and tested.gateway is None:
-        shown = str(command("ip", "neighbour", "show", "to", tested.receiver.address))
+    if path is not None and path.neighbour_address is not None:
+        shown = str(command("ip", "neighbour", "show", "to", _next_hop(tested)))
         yield Evidence("sent to", path.neighbour_address, shown)
-    if link is not None and link.address is not None:
+    if tested.gateway is not None:
+        answers = ", ".join(tested.test.macs or ())
+        if answers:
+            yield Evidence(f"{tested.gateway} answers with", answers, _question(tested))
+    elif link is not None and link.address is not None:
         shown = str(command("ip", "link", "show", "dev", link.name))
         yield Evidence(f"MAC address of {tested.receiver.host} {link.name}", link.address, shown)
 
