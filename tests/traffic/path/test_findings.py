@@ -352,11 +352,62 @@ def test_wrong_neighbour_entry_is_one_finding_with_its_fix(state: str, is_seen: 
     assert ("static" in one.why) is (state == "permanent")
 
 
+ECHOES = (ReceivedPackets("icmp", 2, 10, 84, 64),)
+
+
+def of_icmp(**of_b: object) -> tuple[PathDirection, PathDirection]:
+    """ICMP echo from a to b is not answered, all else is. `of_b`: of the listener of b; what that of
+    a saw of the answers is ``answers``."""
+    _, udp, tcp = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    answers = of_b.pop("answers", None)
+    there = healthy("a", "b", replies=(PathReplies("icmp", "raw", 10), udp, tcp), sizes=())
+    back = healthy("b", "a")
+    assert there.listener is not None and back.listener is not None
+    return (
+        replace(there, listener=replace(there.listener, arrived=ECHOES, **of_b)),
+        replace(back, listener=replace(back.listener, answers=answers)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("replies", "answers", "host", "title"),
+    [
+        (10, ECHOES, "a", "the answers of b to ICMP echo arrive here and are dropped"),
+        (None, ECHOES, "a", "the answers of b to ICMP echo arrive here and are dropped"),
+        (10, (), "a", "the answers of b to ICMP echo are lost"),
+        (10, None, "a", "the answers of b to ICMP echo are lost"),
+        (9, (), "b", "ICMP echo from a arrives at b, and no answer comes back"),
+        (0, (), "b", "ICMP echo from a arrives at b, and no answer comes back"),
+        (None, None, "b", "ICMP echo from a arrives at b, and no answer comes back"),
+    ],
+)
+def test_answers_that_are_lost_are_of_the_host_that_asks(
+    replies: int | None, answers: tuple[ReceivedPackets, ...] | None, host: str, title: str
+) -> None:
+    """The counter of the receiver shows that it answers, the packet socket of the sender what came
+    back."""
+    result = PathResult(1.0, "", 0, of_icmp(echo_replies=replies, answers=answers))
+    (one,) = path_findings(result, FACTS)
+    assert (one.rule, one.severity, one.host) == ("path_firewall_icmp", "info", host)
+    assert one.title == title
+    assert ("packet filter at the input of a" in one.why) is (answers == ECHOES)
+    assert ("b makes no answer" in one.why) is (replies == 0)
+
+
+@pytest.mark.parametrize("made", [5, 0])
+def test_nothing_is_answered_although_the_other_end_answers(made: int) -> None:
+    there = healthy("a", "b", replies=SILENT, sizes=())
+    assert there.listener is not None
+    there = replace(there, listener=replace(there.listener, udp_answers=made))
+    (one,) = found(there)
+    assert (one.rule, one.host) == ("path_no_answer", "a" if made else "b")
+    assert one.title == "the answers of b over UDP are lost"
+    assert ("accepts none of them" in one.why) is (made == 0)
+
+
 def test_wrong_entry_of_the_gateway_is_named() -> None:
     wrong, right = "02:00:00:00:00:99", "02:00:00:00:00:01"
-    path = TrafficPath(
-        ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "permanent", wrong
-    )
+    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "permanent", wrong)
     there = healthy(
         "a", "b", replies=SILENT, sizes=(), path=path, resolved="192.0.2.1", macs=(right,)
     )
@@ -388,7 +439,7 @@ def test_firewall_between_the_hosts(port: int, severity: str) -> None:
 
 ARRIVALS = {"arrived": (ReceivedPackets("tcp", 2, 2, 60, 64),), "not seen": (), "not known": None}
 TITLES = {
-    ("arrived", "silent"): "TCP port 40000 from a arrives at b and is not answered",
+    ("arrived", "silent"): "TCP port 40000 from a arrives at b, and no answer comes back",
     ("arrived", "refused"): "TCP port 40000 from a arrives at b and is refused",
     ("not seen", "silent"): "TCP port 40000 from a is not seen at b",
     ("not seen", "refused"): "TCP port 40000 to b is refused",

@@ -289,7 +289,22 @@ async def test_answers_are_dropped(both: Pair) -> None:
     with rule_set(both.client, "udp sport 5201 udp dport != 5201 drop;"):
         report = await tested(both, port=5201)
     found = only(report, "path_firewall")
-    assert (found.host, found.title) == ("a", "the answers of b over UDP are lost")
+    title = "the answers of b over UDP arrive here and are dropped"
+    assert (found.host, found.title) == ("a", title)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+async def test_echo_replies_are_dropped(both: Pair, version: int) -> None:
+    """By the firewall of the host that asks: the other end has answered all, which its counter
+    shows."""
+    kind = "icmp type" if version == 4 else "icmpv6 type"
+    with rule_set(both.client, f"{kind} echo-reply drop;"):
+        report = await tested(both, ADDRESSES[version])
+    found = only(report, "path_firewall_icmp")
+    title = "the answers of b to ICMP echo arrive here and are dropped"
+    assert (found.host, found.title) == ("a", title)
+    listener = report.result.directions[0].listener
+    assert listener is not None and (listener.echo_replies or 0) >= 10
 
 
 async def test_everything_is_dropped(both: Pair) -> None:

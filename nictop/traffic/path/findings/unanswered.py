@@ -13,6 +13,15 @@ from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.link.flags import NEVER_ANSWER
 from nictop.rules.routes.neighbours import PERMANENT, ask_again_fix, remove_entry_fix
+from nictop.traffic.path.findings.answers import (
+    ANSWERED_PROTOCOLS,
+    LostAnswers,
+    answer_title,
+    lost_answers,
+    lost_answers_evidence,
+    show_filters_fix,
+    where_answers_are_lost,
+)
 from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
 from nictop.traffic.path.findings.neighbours import (
@@ -53,6 +62,8 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
         yield unresolved(tested, neighbour)
     elif arrived != () and is_sent_to_wrong_mac(tested.back, tested.host):
         return  # the finding of the other direction has the cause
+    elif (lost := _lost_answers(tested)) is not None:
+        yield _answers_are_lost(tested, lost)
     elif arrived or _is_refused_by_receiver(tested):
         yield _no_answer(tested, arrived or ())
     else:
@@ -250,7 +261,7 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
     if arrived:
         seen = count_noun(sum(packets.packets for packets in arrived), "packet")
         evidence = (Evidence(f"arrived at {receiver}", seen, "packet socket"),)
-        title = f"packets from {sender} arrive and none is answered"
+        title = f"packets from {sender} arrive, and no answer comes back"
         why = (
             f"Possible: a firewall of {receiver} drops or rejects them, or the answers are lost on "
             f"the way back: at the output of {receiver}, between the hosts or on {sender}."
@@ -270,6 +281,32 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
         evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
         why=why,
         fixes=(Fix("here", "Show the firewall rules", (command("nft", "list", "ruleset"),)),),
+    )
+
+
+def _lost_answers(tested: TestedDirection) -> LostAnswers | None:
+    """Of the first protocol of which the receiver is known to answer; those that came back first:
+    they show the place."""
+    known = [lost for name in ANSWERED_PROTOCOLS if (lost := lost_answers(tested, name))]
+    known.sort(key=lambda lost: not lost.seen)
+    return known[0] if known else None
+
+
+def _answers_are_lost(tested: TestedDirection, lost: LostAnswers) -> Finding:
+    is_at_receiver = lost.made == 0 and not lost.seen
+    return path_finding(
+        "path_no_answer",
+        "critical",
+        tested.peer if is_at_receiver else tested.host,
+        tested.receiver_link if is_at_receiver else tested.link,
+        answer_title(tested, lost),
+        evidence=(
+            *lost_answers_evidence(tested, lost),
+            *_answers(tested),
+            *loss_evidence(tested),
+        ),
+        why=where_answers_are_lost(tested, lost),
+        fixes=show_filters_fix(lost),
     )
 
 
