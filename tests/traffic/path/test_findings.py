@@ -178,9 +178,12 @@ def test_answers_of_another_host_say_nothing_of_the_path() -> None:
 @pytest.mark.parametrize(
     ("arrived", "begins"),
     [
-        ((ReceivedPackets("icmp", 2, 20, 84, 64),), "The path itself works: other protocols"),
-        (None, "Other protocols are answered. Possible"),
-        ((), "Other protocols are answered, but none of their packets is seen at b: another host"),
+        (
+            (ReceivedPackets("icmp", 2, 20, 84, 64),),
+            "Packets pass in both directions: ICMP echo is answered. Possible",
+        ),
+        (None, "ICMP echo is answered. Possible"),
+        ((), "ICMP echo is answered, but none of the packets is seen at b: another host"),
     ],
 )
 def test_path_works_if_what_was_answered_is_seen_at_the_other_end(
@@ -350,6 +353,21 @@ def test_wrong_neighbour_entry_is_one_finding_with_its_fix(state: str, is_seen: 
         removed = f"ip neigh flush to 192.0.2.10 dev {NIC}"
     assert [str(step) for step in fix.commands] == [removed]
     assert ("static" in one.why) is (state == "permanent")
+
+
+@pytest.mark.parametrize("in_use", [OTHER, MAC["b"]])
+def test_what_another_host_with_the_address_gets_is_not_unanswered(in_use: str) -> None:
+    """Two hosts have the address of b: the answers of a go to either of them, so that what b misses
+    says nothing of a firewall."""
+    icmp, udp, tcp = healthy("b", "a").test.replies  # type: ignore[union-attr]
+    there = answered_by(in_use, OTHER, MAC["b"])
+    assert there.test is not None
+    there = replace(there, test=replace(there.test, macs=(OTHER, MAC["b"])))
+    if in_use == MAC["b"]:
+        there = replace(there, test=replace(there.test, replies=(icmp, udp, tcp)))
+    back = healthy("b", "a", replies=(*SILENT[:2], tcp), sizes=())
+    result = PathResult(1.0, "", 0, (there, back))
+    assert [one.rule for one in path_findings(result, FACTS)] == ["path_duplicate_address"]
 
 
 ECHOES = (ReceivedPackets("icmp", 2, 10, 84, 64),)

@@ -21,6 +21,7 @@ from nictop.traffic.path.findings.neighbours import (
     answers_go_to_another_host,
     goes_to_another_host,
     neighbour_findings,
+    others_get_answers,
     unconfirmed_neighbour_findings,
 )
 from nictop.traffic.path.findings.own_addresses import is_own_address, own_address_findings
@@ -204,7 +205,9 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
         return  # whatever was answered or not says nothing of the receiver
     yield from rp_filter_findings(tested)
     yield from unused_nic_findings(tested)
-    if tested.is_answered:
+    if tested.is_answered and others_get_answers(tested):
+        yield from asymmetric_findings(tested)  # what is not answered has that cause
+    elif tested.is_answered:
         yield from unconfirmed_neighbour_findings(tested)
         yield from size_findings(tested)
         yield from _loss(tested)

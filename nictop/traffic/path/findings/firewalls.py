@@ -166,16 +166,22 @@ def _firewall_finding(
 
 def _other_protocols_text(tested: TestedDirection) -> str:
     """What the answers to other protocols show: who has sent them, an answer alone does not say."""
+    names = [PROTOCOL_NAMES[name] for name in PROTOCOLS if _is_answered(tested, name)]
+    answered = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} answered"
     is_seen = tested.is_seen_at_receiver
     if is_seen:
-        return "The path itself works: other protocols are answered."
+        return f"Packets pass in both directions: {answered}."
     if is_seen is None:
-        return "Other protocols are answered."
+        return f"{answered}."
     return (
-        f"Other protocols are answered, but none of their packets is seen at "
-        f"{tested.receiver.host}: another host with its address may answer, or a device in its "
-        "name."
+        f"{answered}, but none of the packets is seen at {tested.receiver.host}: another host with "
+        "its address may answer, or a device in its name."
     )
+
+
+def _is_answered(tested: TestedDirection, protocol: Protocol) -> bool:
+    outcome = tested.outcomes.get(protocol)
+    return outcome is not None and outcome.kind == "answered"
 
 
 def _what(tested: TestedDirection, protocols: Sequence[Protocol]) -> str:

@@ -64,6 +64,19 @@ def answers_go_to_another_host(tested: TestedDirection) -> bool:
     return _uses_other_mac(tested, tested.back, tested.host)
 
 
+def others_get_answers(tested: TestedDirection) -> bool:
+    """Some of what the receiver sends back goes to another host, which answers for the address of
+    the sender, too; also if the entry is the right one at the end of the test."""
+    back = tested.back.test
+    if back is None or back.path is None:
+        return False
+    if answers_go_to_another_host(tested):
+        return True
+    own = own_mac_addresses(tested.host)
+    answering = set(_answering_macs(back))
+    return back.path.gateway is None and bool(answering & own) and bool(answering - own)
+
+
 def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: HostFacts) -> bool:
     """`end`: the receiver of the direction."""
     test = direction.test
