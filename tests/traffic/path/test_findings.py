@@ -324,6 +324,28 @@ def test_unanswered_without_root_on_the_receiver() -> None:
     )
 
 
+@pytest.mark.parametrize(("largest", "shown"), [(1300, 0), (1500, 2)])
+def test_sizes_that_the_test_lost_are_no_evidence_of_something_else(
+    largest: int, shown: int
+) -> None:
+    """The counters of the sender count its packets above the MTU, of either direction, as well."""
+    icmp, _, tcp = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    there = healthy("a", "b", replies=(icmp, SILENT[1], tcp), sizes=())
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=ECHOES))
+    counted = (
+        LossCount("protocol", "Ip OutDiscards", 8),
+        LossCount("link", "tx_dropped", 8, 2),
+    )
+    back = healthy("b", "a", sizes=(PathSize("icmp", 1500, largest),))
+    assert back.listener is not None
+    back = replace(back, listener=replace(back.listener, losses=counted))
+    findings = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    (one,) = (found for found in findings if found.rule == "path_firewall")
+    counts = [evidence.value for evidence in one.evidence if evidence.what.startswith("counted")]
+    assert len(counts) == shown
+    assert not any("queue" in text for text in counts)
+
+
 SILENT = (
     PathReplies("icmp", "raw", 5),
     PathReplies("udp", "", 5),
