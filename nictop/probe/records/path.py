@@ -43,6 +43,9 @@ class TrafficPath:
     does, or not found."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""
+    options: tuple[str, ...] = ()
+    """Metrics of the route, as words of ip-route(8): ``mtu``, ``lock``, ``1000``; without an MTU
+    that path MTU discovery learned."""
 
 
 @dataclass(frozen=True, slots=True)

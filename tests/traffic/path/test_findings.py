@@ -346,6 +346,22 @@ def test_sizes_that_the_test_lost_are_no_evidence_of_something_else(
     assert not any("queue" in text for text in counts)
 
 
+@pytest.mark.parametrize(("mtu", "largest"), [("1000", 1500), ("1500", 1500), ("1000", 1000)])
+def test_route_with_a_smaller_mtu_than_its_nic(mtu: str, largest: int) -> None:
+    path = healthy("a", "b").test.path  # type: ignore[union-attr]
+    assert path is not None
+    path = replace(path, options=("mtu", "lock", mtu))
+    there = healthy("a", "b", path=path, sizes=(PathSize("icmp", 1500, largest),))
+    findings = [one for one in found(there) if one.rule == "path_route_mtu"]
+    if (mtu, largest) != ("1000", 1500):
+        assert not findings
+        return
+    (one,) = findings
+    assert (one.severity, one.host) == ("info", "a")
+    assert one.title == "the route to b has MTU 1000 (of this NIC: 1500); 1500 bytes pass"
+    assert one.evidence[0].value == "mtu lock 1000"
+
+
 SILENT = (
     PathReplies("icmp", "raw", 5),
     PathReplies("udp", "", 5),

@@ -25,7 +25,11 @@ from nictop.traffic.path.findings.neighbours import (
     unconfirmed_neighbour_findings,
 )
 from nictop.traffic.path.findings.own_addresses import is_own_address, own_address_findings
-from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
+from nictop.traffic.path.findings.routes import (
+    asymmetric_findings,
+    route_mtu_findings,
+    rp_filter_findings,
+)
 from nictop.traffic.path.findings.sizes import size_findings
 from nictop.traffic.path.findings.tested_direction import (
     PROTOCOL_NAMES,
@@ -82,6 +86,7 @@ SEEN_RULES = (
     "path_duplicate_address",
     "path_arp_flux",
     "path_mtu_smaller",
+    "path_route_mtu",
     "path_nic_down",
     "path_blocked_here",
 )
@@ -210,6 +215,7 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
     elif tested.is_answered:
         yield from unconfirmed_neighbour_findings(tested)
         yield from size_findings(tested)
+        yield from route_mtu_findings(tested)
         yield from _loss(tested)
         yield from transport_findings(tested)
         yield from asymmetric_findings(tested)
