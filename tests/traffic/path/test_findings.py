@@ -362,6 +362,21 @@ def test_route_with_a_smaller_mtu_than_its_nic(mtu: str, largest: int) -> None:
     assert one.evidence[0].value == "mtu lock 1000"
 
 
+def test_route_by_another_nic_is_the_cause_of_no_mac_address() -> None:
+    """Not another VLAN: what leaves by another NIC finds nobody there."""
+    snapshot = FACTS["a"].snapshot
+    links = {**snapshot.links, 3: replace(snapshot.links[2], ifindex=3, name="lab1")}
+    facts = {**FACTS, "a": HostFacts(replace(snapshot, links=links))}
+    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 3, None, "failed")
+    there = healthy("a", "b", path=path, replies=SILENT, sizes=(), macs=())
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=()))
+    result = PathResult(1.0, "192.0.2.0/24", 0, (there, healthy("b", "a")))
+    one, *_ = (one for one in path_findings(result, facts) if one.rule == "path_no_neighbour")
+    assert (one.host, one.subject) == ("a", "lab1")
+    assert one.title == f"no MAC address for 192.0.2.11: its route leaves by lab1, not by {NIC}"
+    assert "VLAN" not in one.why
+
+
 SILENT = (
     PathReplies("icmp", "raw", 5),
     PathReplies("udp", "", 5),
@@ -459,6 +474,20 @@ def test_nothing_is_answered_although_the_other_end_answers(made: int) -> None:
     assert (one.rule, one.host) == ("path_no_answer", "a" if made else "b")
     assert one.title == "the answers of b over UDP are lost"
     assert ("accepts none of them" in one.why) is (made == 0)
+
+
+def test_what_does_not_arrive_is_told_beside_a_silent_neighbour_of_the_other_direction() -> None:
+    """b has no MAC address for a, which does not explain that nothing of a arrives there."""
+    there = healthy("a", "b", replies=SILENT, sizes=())
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=()))
+    path = TrafficPath(ADDRESS["a"], ADDRESS["b"], "unicast", 2, None, "failed")
+    back = healthy("b", "a", replies=SILENT, sizes=(), macs=(), path=path)
+    back = replace(back, listener=PathListener(40000, ended=True, arrived=()))
+    findings = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    assert {(one.rule, one.host) for one in findings} == {
+        ("path_lost", "a"),
+        ("path_no_neighbour", "b"),
+    }
 
 
 def test_wrong_entry_of_the_gateway_is_named() -> None:

@@ -72,15 +72,15 @@ CONSEQUENCES = {
         "path_only_icmp",
     ),
     "path_no_route": UNANSWERED,
-    "path_no_neighbour": UNANSWERED,
-    "path_gateway_silent": UNANSWERED,
+    "path_no_neighbour": ("path_no_answer",),
+    "path_gateway_silent": ("path_no_answer",),
     "path_blocked_here": UNANSWERED,
     "path_dropped": (*UNANSWERED, "path_no_neighbour"),
     "path_only_icmp": ("path_firewall",),
     "path_nic_not_used": ("path_asymmetric",),
 }
 """Finding → what it makes look like another cause: what rp_filter drops looks like loss or a
-firewall, too."""
+firewall, too. What does not arrive (path_lost) has no cause in how the receiver sends."""
 SEEN_RULES = (
     "path_own_address",
     "path_duplicate_address",

@@ -153,6 +153,8 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
         cause = _arp_is_off(tested.receiver.host, other)
     elif arp_ignore_evidence(tested):
         cause = _arp_is_ignored(tested)
+    elif _leaves_by_another_nic(tested):
+        cause = _routed_by_another_nic(tested)
     return path_finding(
         "path_no_neighbour",
         "critical",
@@ -196,6 +198,32 @@ def _arp_is_ignored(tested: TestedDirection) -> _Cause:
     why = f"{to} answers no ARP request for its addresses (arp_ignore {NEVER_ANSWER})."
     title = f"{to} does not answer ARP requests (arp_ignore {NEVER_ANSWER})"
     return _Cause(title, arp_ignore_evidence(tested), why, arp_ignore_fixes(tested))
+
+
+def _leaves_by_another_nic(tested: TestedDirection) -> bool:
+    """Than that of its address, which is in one subnet with the other end."""
+    path, own = tested.test.path, tested.sender.ifindex
+    if not tested.result.network or path is None or not path.ifindex or own is None:
+        return False
+    return path.ifindex != own and tested.link is not None and tested.sender_link is not None
+
+
+def _routed_by_another_nic(tested: TestedDirection) -> _Cause:
+    by, own = tested.link, tested.sender_link
+    assert by is not None and own is not None
+    address = tested.receiver.address.partition("%")[0]
+    looked_up = f"ip route get {tested.receiver.address} from {tested.sender.address}"
+    evidence = (
+        Evidence(f"route to {address}", f"by {by.name}", looked_up),
+        Evidence("subnet of both ends", f"{tested.result.network} on {own.name}", "ip address"),
+    )
+    why = (
+        f"{own.name} has the address in the subnet of {tested.receiver.host}, but the route to it "
+        f"leaves by {by.name}: nobody answers there."
+    )
+    shown = command("ip", _family(tested), "route", "show", "table", "all", "match", address)
+    fix = Fix("here", "Show the routes, then delete the one that leads there", (shown,))
+    return _Cause(f"its route leaves by {by.name}, not by {own.name}", evidence, why, (fix,))
 
 
 def _arp_is_off(host: str, link: Link) -> _Cause:
