@@ -566,7 +566,8 @@ def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
     notes = (
         _secondary_note(secondary),
         routes.note,
-        f"The undo does not set the {UNREAD_OF_ADDRESS[place.address.family]} of {place.written}.",
+        f"The undo sets {place.written} without its {UNREAD_OF_ADDRESS[place.address.family]}, if it "
+        "has them.",
         _configured_in(host, link),
     )
     return Fix(
@@ -590,7 +591,7 @@ def _secondary_note(secondary: Sequence[Address]) -> str:
     gone = names_text([address_text(one) for one in secondary], MAX_NAMED_LINKS)
     return (
         f"With the address go the secondary ones of its subnet, unless promote_secondaries is set: "
-        f"{gone} is set again, without {UNREAD_OF_ADDRESS['ipv4']}."
+        f"{gone} is set again, without its {UNREAD_OF_ADDRESS['ipv4']}, if it has them."
     )
 
 
