@@ -23,6 +23,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import (
     NetworkPlace,
+    addresses_of_veth_bridges,
     are_joined,
     carries_session,
     is_join_unknown,
@@ -61,7 +62,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     either of them.
 
     nictop compares the global addresses of links with a device that are up and have a carrier, and
-    of bridges, bonds and VLANs above such devices; those of veths if their other ends are watched
+    of bridges, bonds and VLANs above such devices; those of a bridge on which veths of other
+    watched hosts are, with theirs; those of veths if their other ends are watched
     or on one bridge of a watched host, or if neighbour tables show one network: one has the MAC
     address of the other, or both have the same neighbour with the same MAC address. Where that is
     not known of two veths of one machine, the check is among those that are skipped, with the
@@ -94,6 +96,9 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
             else:
                 seen.setdefault(place.address.address, []).append(place)
         rejected += _missing_addresses(host)
+    for place in addresses_of_veth_bridges(hosts):
+        if FAILED_DETECTION not in place.address.flags:
+            seen.setdefault(place.address.address, []).append(place)
     for place in rejected:
         others = _partners(place, seen.get(place.address.address, ()), hosts)
         if others:

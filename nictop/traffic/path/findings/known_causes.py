@@ -58,8 +58,7 @@ def with_known_causes(
     if not causes:
         return findings
     return tuple(
-        _explained(finding, causes) if _is_unexplained(finding) else finding
-        for finding in findings
+        _explained(finding, causes) if _is_unexplained(finding) else finding for finding in findings
     )
 
 
