@@ -568,11 +568,11 @@ def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
         command("ip", "address", "del", address_text(one), "dev", link.name)
         for one in reversed(secondary)
     ]
+    unread = UNREAD_OF_ADDRESS[place.address.family]
     notes = (
         _secondary_note(secondary),
         routes.note,
-        f"The undo sets {place.written} without its {UNREAD_OF_ADDRESS[place.address.family]}, if it "
-        "has them.",
+        f"The undo sets {place.written} without its {unread}, if it has them.",
         _configured_in(host, link),
     )
     return Fix(

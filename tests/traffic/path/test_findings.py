@@ -417,6 +417,7 @@ def test_what_another_host_with_the_address_gets_is_not_unanswered(in_use: str) 
     assert there.test is not None
     there = replace(there, test=replace(there.test, macs=(OTHER, MAC["b"])))
     if in_use == MAC["b"]:
+        assert there.test is not None
         there = replace(there, test=replace(there.test, replies=(icmp, udp, tcp)))
     back = healthy("b", "a", replies=(*SILENT[:2], tcp), sizes=())
     result = PathResult(1.0, "", 0, (there, back))
@@ -426,16 +427,18 @@ def test_what_another_host_with_the_address_gets_is_not_unanswered(in_use: str) 
 ECHOES = (ReceivedPackets("icmp", 2, 10, 84, 64),)
 
 
-def of_icmp(**of_b: object) -> tuple[PathDirection, PathDirection]:
-    """ICMP echo from a to b is not answered, all else is. `of_b`: of the listener of b; what that of
-    a saw of the answers is ``answers``."""
+def of_icmp(
+    echo_replies: int | None, answers: tuple[ReceivedPackets, ...] | None
+) -> tuple[PathDirection, PathDirection]:
+    """ICMP echo from a to b is not answered, all else is. `echo_replies`: that b made; `answers`:
+    that came to a."""
     _, udp, tcp = healthy("a", "b").test.replies  # type: ignore[union-attr]
-    answers = of_b.pop("answers", None)
     there = healthy("a", "b", replies=(PathReplies("icmp", "raw", 10), udp, tcp), sizes=())
     back = healthy("b", "a")
     assert there.listener is not None and back.listener is not None
+    listener = replace(there.listener, arrived=ECHOES, echo_replies=echo_replies)
     return (
-        replace(there, listener=replace(there.listener, arrived=ECHOES, **of_b)),
+        replace(there, listener=listener),
         replace(back, listener=replace(back.listener, answers=answers)),
     )
 
@@ -457,7 +460,7 @@ def test_answers_that_are_lost_are_of_the_host_that_asks(
 ) -> None:
     """The counter of the receiver shows that it answers, the packet socket of the sender what came
     back."""
-    result = PathResult(1.0, "", 0, of_icmp(echo_replies=replies, answers=answers))
+    result = PathResult(1.0, "", 0, of_icmp(replies, answers))
     (one,) = path_findings(result, FACTS)
     assert (one.rule, one.severity, one.host) == ("path_firewall_icmp", "info", host)
     assert one.title == title
