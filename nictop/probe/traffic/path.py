@@ -151,13 +151,15 @@ def _query(kernel: NetlinkSocket, family: int, address: str, source: str, zone: 
         family, _packed(family, address), _packed(family, source) if source else None, zone
     )
     for message_type, payload in kernel.request(RTM_GETROUTE, query):
-        if message_type == RTM_NEWROUTE and len(payload) >= RTMSG.size:
+        if message_type == RTM_NEWROUTE:
             return parse_found_route(family, payload)
     return NO_ROUTE
 
 
 def parse_found_route(family: int, payload: bytes) -> FoundRoute:
-    """Of an RTM_NEWROUTE that answers a look-up."""
+    """Of an RTM_NEWROUTE that answers a look-up; `NO_ROUTE`: malformed."""
+    if len(payload) < RTMSG.size:
+        return NO_ROUTE
     _, _, _, _, _, _, _, route_type, flags = RTMSG.unpack_from(payload)
     attributes = dict(iter_attributes(payload[RTMSG.size :]))
     oif = attributes.get(RTA_OIF, b"")

@@ -13,6 +13,7 @@ from nictop.traffic.path.findings.known_causes import (
     ISOLATED,
     RULES_OF_BOTH_ENDS,
     RULES_OF_ONE_END,
+    _has_word,
     with_known_causes,
 )
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
@@ -44,6 +45,19 @@ def test_known_cause_of_both_ends(far: PathEnd, is_named: bool) -> None:
         assert ("different VLAN" in finding.why) is not is_named
         assert (cause in finding.why) is is_named
         assert (finding.evidence[0].value == cause) is is_named
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("198.18.0.1/24 here", True),
+        ("198.18.0.11 and (198.18.0.1)", True),
+        ("198.18.0.11, 1198.18.0.1", False),
+        ("", False),
+    ],
+)
+def test_address_is_a_whole_word(text: str, expected: bool) -> None:
+    assert _has_word(text, "198.18.0.1") is expected
 
 
 def test_rules_exist() -> None:

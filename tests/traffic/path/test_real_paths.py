@@ -234,13 +234,13 @@ async def test_black_hole_behind_a_router() -> None:
 @pytest.mark.parametrize(
     ("rules", "kinds", "result"),
     [
-        ("udp dport 5201 drop; tcp dport 5201 drop;", ("silent", "silent"), "not answered"),
-        ("udp dport 5201 reject; tcp dport 5201 reject;", ("refused", "refused"), "refused"),
+        ("udp dport 5201 drop; tcp dport 5201 drop;", ("silent", "silent"), ", and no answer comes back"),
+        ("udp dport 5201 reject; tcp dport 5201 reject;", ("refused", "refused"), " and is refused"),
         (
             "udp dport 5201 reject with icmpx type admin-prohibited; "
             "tcp dport 5201 reject with icmpx type admin-prohibited;",
             ("prohibited", "prohibited"),
-            "prohibited",
+            " and is prohibited",
         ),
     ],
     ids=["silent", "refused", "prohibited"],
@@ -260,7 +260,7 @@ async def test_firewall_of_the_receiver(
     )
     found = only(report, "path_firewall")
     assert (found.host, found.subject, found.severity) == ("b", WIRE, "warning")
-    assert found.title == f"UDP and TCP port 5201 from a arrives at b and is {result}"
+    assert found.title == f"UDP and TCP port 5201 from a arrives at b{result}"
     assert "Possible: a firewall of b" in found.why and found.fixes[0].persistent is None
     assert [str(line)[:11] for fix in found.fixes for line in fix.commands] == ["(trap '' HU"] * 2
 

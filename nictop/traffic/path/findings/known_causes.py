@@ -7,7 +7,6 @@ is between them if it is watched.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from nictop.probe.light_dataclasses import replace
@@ -96,7 +95,18 @@ def _words_of(end: PathEnd) -> Iterator[str]:
 
 
 def _has_word(text: str, word: str) -> bool:
-    return re.search(rf"(?<![\w.:-]){re.escape(word)}(?![\w.-]|:\w)", text) is not None
+    """``198.18.0.1`` is in ``198.18.0.1/24``, not in ``198.18.0.11``."""
+    before, found, after = text.partition(word)
+    while found:
+        if not _continues(before[-1:]) and not _continues(after[:1]):
+            return True
+        before, found, after = after.partition(word)
+    return False
+
+
+def _continues(character: str) -> bool:
+    """An address, a MAC address or a name goes on with it."""
+    return character.isalnum() or (character != "" and character in "._-")
 
 
 def _explained(finding: Finding, causes: Iterable[Finding]) -> Finding:

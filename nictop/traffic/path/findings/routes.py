@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
+from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import Link, TrafficPath
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -207,6 +208,6 @@ def route_mtu(path: TrafficPath) -> int | None:
     """Bytes; None: that of the NIC."""
     words = [word for word in path.options if word != "lock"]
     for name, value in pairwise(words):
-        if name == "mtu" and value.isascii() and value.isdecimal():
-            return int(value)
+        if name == "mtu":
+            return parse_integer(value)
     return None
