@@ -234,8 +234,16 @@ async def test_black_hole_behind_a_router() -> None:
 @pytest.mark.parametrize(
     ("rules", "kinds", "result"),
     [
-        ("udp dport 5201 drop; tcp dport 5201 drop;", ("silent", "silent"), ", and no answer comes back"),
-        ("udp dport 5201 reject; tcp dport 5201 reject;", ("refused", "refused"), " and is refused"),
+        (
+            "udp dport 5201 drop; tcp dport 5201 drop;",
+            ("silent", "silent"),
+            ", and no answer comes back",
+        ),
+        (
+            "udp dport 5201 reject; tcp dport 5201 reject;",
+            ("refused", "refused"),
+            " and is refused",
+        ),
         (
             "udp dport 5201 reject with icmpx type admin-prohibited; "
             "tcp dport 5201 reject with icmpx type admin-prohibited;",
