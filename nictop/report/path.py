@@ -42,6 +42,8 @@ LABEL_CELLS, INDENT = 9, 2
 LIST_TITLES = ("written", "id", "path", "result")
 NO_TESTS = "no stored path tests\n"
 NO_RECEIPT = "no report about what arrived"
+LIMITING_METRICS = ("mtu", "window", "cwnd", "advmss", "initcwnd", "initrwnd")
+"""Of a route: they limit what is sent by it."""
 INITIAL_HOP_LIMITS = (64, 128, 255)
 """With which systems send; Linux: 64."""
 
@@ -414,7 +416,20 @@ def _route_text(direction: PathDirection, test: PathTest) -> str:
     parts = [way, f"by {_nic_name(direction.sender, path.ifindex)}"]
     if test.mtu is not None:
         parts.append(f"MTU {test.mtu}")
+    metrics = " ".join(shown_metrics(path))
+    if metrics:
+        parts.append(f"the route has {clean(metrics)}")
     return ", ".join(parts)
+
+
+def shown_metrics(path: TrafficPath) -> Iterator[str]:
+    """Those that limit what is sent, as ip-route(8) prints them: ``mtu``, ``lock``, ``1000``."""
+    is_shown = False
+    for word in path.options:
+        if not word.isdigit() and word != "lock":
+            is_shown = word in LIMITING_METRICS
+        if is_shown:
+            yield word
 
 
 def _nic_name(end: PathEnd, ifindex: int | None) -> str:

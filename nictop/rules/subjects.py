@@ -137,8 +137,8 @@ ADDRESS_WORDS: dict[str, tuple[str, ...]] = {
 }
 """Flag of a permanent address → words of ``ip address add`` that set it."""
 UNREAD_OF_ADDRESS = {
-    "ipv4": "label, broadcast address, peer and metric",
-    "ipv6": "peer and metric of its route",
+    "ipv4": "label, broadcast address, peer address and route metric",
+    "ipv6": "peer address and route metric",
 }
 """What the inventory does not have of an address."""
 

@@ -95,6 +95,8 @@ def test_text() -> None:
             {"path": replace(ROUTE, gateway="192.0.2.254"), "mtu": None},
             "  route     via 192.0.2.254, by ens3",
         ),
+        ({"path": replace(ROUTE, options=("mtu", "lock", "1000", "hoplimit", "64", "advmss", "900"))},
+         "  route     on-link, by ens3, MTU 1500, the route has mtu lock 1000 advmss 900"),
         ({"path": replace(ROUTE, route="prohibit")}, "  route     of type prohibit: nothing is "
                                                      "sent"),
         ({"path": replace(ROUTE, neighbour="failed", neighbour_address=None), "macs": ()},

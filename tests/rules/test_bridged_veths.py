@@ -219,9 +219,11 @@ def test_nothing_is_left_open_where_the_watched_hosts_tell(others: tuple[HostFac
     assert skipped(container("a", PORT_A), *others) == []
 
 
-def test_a_container_on_a_watched_bridge_with_a_device_is_in_its_network() -> None:
-    """As a container has the address of its own host."""
-    nic = {"bus": "pci", "device": "0000:01:00.0", "master": 2}
+BRIDGE_HOST = {"hostname": "host", "boot_id": "b", "network_namespace": 1}
+
+
+def bridge_host(*, nic: bool, mac: str = MAC["a"]) -> HostFacts:
+    """The host of a bridge that has the address. `mac`: of the link behind its port."""
     bridge = {"kind": "bridge", "bus": None, "addresses": [ADDRESS]}
     port = {
         "kind": "veth",
@@ -229,10 +231,25 @@ def test_a_container_on_a_watched_bridge_with_a_device_is_in_its_network() -> No
         "master": 2,
         "lower": ETH0,
         "lower_namespace": 0,
-        "veth_peer": field_mapping(VethPeer("eth0", 1500, MAC["a"])),
+        "veth_peer": field_mapping(VethPeer("eth0", 1500, mac)),
     }
-    links = {"br0": bridge, "ens1": nic, "port-a": port}
-    hello = {"hostname": "host", "boot_id": "b", "network_namespace": 1}
-    assert has_duplicate(
-        container("a", PORT_A), host_facts({"name": "host", "hello": hello, "links": links})
+    device = {"bus": "pci", "device": "0000:01:00.0", "master": 2 if nic else None}
+    links = {"br0": bridge, "ens1": device, "port-a": port}
+    return host_facts({"name": "host", "hello": BRIDGE_HOST, "links": links})
+
+
+@pytest.mark.parametrize("nic", [True, False])
+def test_a_container_on_a_watched_bridge_is_in_its_network(nic: bool) -> None:
+    """As a container has the address of its own host; also if no device is on the bridge."""
+    assert has_duplicate(container("a", PORT_A), bridge_host(nic=nic))
+
+
+def test_a_bridge_without_a_device_is_in_no_other_network() -> None:
+    """Neither in that of a container that is not on it, nor in that of another machine."""
+    assert not has_duplicate(
+        container("a", PORT_A), bridge_host(nic=False, mac="02:00:00:00:00:0c")
     )
+    links = {"ens1": {"bus": "pci", "device": "0000:01:00.0", "addresses": [ADDRESS]}}
+    far = host_facts({"name": "far", "hello": {"hostname": "far", "boot_id": "f"}, "links": links})
+    other = {**ADDRESS, "address": "198.18.0.9"}
+    assert not has_duplicate(container("a", PORT_A, address=other), bridge_host(nic=False), far)

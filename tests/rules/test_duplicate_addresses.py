@@ -167,7 +167,9 @@ def test_a_route_is_set_again_with_all_it_had() -> None:
     assert added == [table, source, other], "198.18.0.1 is not there any more"
     assert undone == [table, source, f"{other} src 198.18.0.1"]
     assert "does not set realms of the route to 172.16.0.0/24" in fix.note
-    assert "The undo does not set the label, broadcast address, peer and metric" in fix.note
+    assert (
+        "without its label, broadcast address, peer address and route metric, if it has" in fix.note
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,9 @@ class TrafficPath:
     does, or not found."""
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
     """Field of this record → why it is empty."""
+    options: tuple[str, ...] = ()
+    """Metrics of the route, as words of ip-route(8): ``mtu``, ``lock``, ``1000``; without an MTU
+    that path MTU discovery learned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +186,14 @@ class PathListener:
     """Packets that a packet socket received although their destination is another MAC address than
     that of the NIC (PACKET_OTHERHOST, packet(7)): its IP stack drops them (net/ipv4/ip_input.c:
     ip_rcv_core, net/ipv6/ip6_input.c: ip6_rcv_core)."""
+    echo_replies: int | None = None
+    """Replies to ICMP echo requests of anyone that its kernel made during the test, before its
+    output filter: increase of Icmp OutEchoReps in /proc/net/snmp, Icmp6OutEchoReplies in snmp6
+    (net/ipv4/ip_output.c: __ip_make_skb, net/ipv6/ip6_output.c: __ip6_make_skb). None: unknown, or
+    a recording of before it was counted."""
+    udp_answers: int | None = None
+    """Datagrams of `delivered` whose answer sendto(2) accepted; None: as above."""
+    answers: tuple[ReceivedPackets, ...] | None = None
+    """What the other end answered to the ICMP echo requests and datagrams of this host, as a packet
+    socket received it, before the host's firewall and rp_filter; None: as above, or the reason for
+    `arrived` is in `unreadable`."""

@@ -15,6 +15,12 @@ import struct
 
 from nictop.probe.inventory.links.forwarding import NDA_LLADDR, NDMSG, NUD_PERMANENT
 from nictop.probe.inventory.links.routes import parse_gateway
+from nictop.probe.inventory.routing.table_routes import (
+    CACHEINFO,
+    RTA_CACHEINFO,
+    RTM_F_CLONED,
+    route_options,
+)
 from nictop.probe.kernel.backports import colon_hex
 from nictop.probe.kernel.netlink import (
     NETLINK_ROUTE,
@@ -30,6 +36,7 @@ from nictop.probe.kernel.sysfs import (
     read_text,
     unreadable_from_error,
 )
+from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import TrafficPath, Unreadable
 
 ROUTE_TIMEOUT = 1.0
@@ -62,36 +69,50 @@ NEIGHBOUR_STATES = {
 """Neighbour state → its name in ip-neighbour(8)."""
 
 
+class FoundRoute(NamedTuple):
+    """Fields as in `records.TrafficPath`."""
+
+    type: str = ""
+    ifindex: int = 0
+    gateway: str | None = None
+    options: tuple[str, ...] = ()
+
+
+NO_ROUTE = FoundRoute()
+
+
 def read_path(address: str, source: str, ifindex: int = 0, proc: str = "/proc") -> TrafficPath:
     """`address` and `source`: numeric, `source` with a zone if it has one. `ifindex`: NIC that
     should receive, for rp_filter; 0: none. Never raises OSError."""
     unreadable: dict[str, Unreadable] = {}
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    route, oif, gateway, state, mac = "", None, None, "", None
+    found, state, mac = NO_ROUTE, "", None
     try:
         zone = _zone(source) or (ifindex if _is_link_local(family, source) else 0)
         with NetlinkSocket(NETLINK_ROUTE, timeout=ROUTE_TIMEOUT) as kernel:
-            route, oif, gateway = _read_route(kernel, family, address, source, zone)
-            if route == "unicast" and oif:
-                state, mac = _read_neighbour(kernel, gateway or address, oif, unreadable)
+            found = _read_route(kernel, family, address, source, zone)
+            if found.type == "unicast" and found.ifindex:
+                next_hop = found.gateway or address
+                state, mac = _read_neighbour(kernel, next_hop, found.ifindex, unreadable)
     except OSError as error:
         unreadable["route"] = unreadable_from_error(error, "RTM_GETROUTE")
-    rule, entry = _refusal(family, address, source, route)
+    rule, entry = _refusal(family, address, source, found.type)
     rp_filter = None
     if family == socket.AF_INET and ifindex:
         rp_filter = _read_rp_filter(ifindex, proc, unreadable)
     return TrafficPath(
         address=address,
         source=source,
-        route=route,
-        ifindex=oif or None,
-        gateway=gateway,
+        route=found.type,
+        ifindex=found.ifindex or None,
+        gateway=found.gateway,
         rule=rule,
         entry=entry,
         neighbour=state,
         neighbour_address=mac,
         rp_filter=rp_filter,
         unreadable=unreadable,
+        options=found.options,
     )
 
 
@@ -110,8 +131,8 @@ def _refusal(family: int, address: str, source: str, route: str) -> tuple[str, s
 
 def _read_route(
     kernel: NetlinkSocket, family: int, target: str, source: str, zone: int
-) -> tuple[str, int, str | None]:
-    """(type, ifindex or 0, gateway) of the route to the target. Raises OSError."""
+) -> FoundRoute:
+    """Of the target. Raises OSError."""
     try:
         return _query(kernel, family, target, source, zone)
     except OSError as error:
@@ -119,26 +140,52 @@ def _read_route(
         if route_type is None:
             raise
     try:  # a source that is not an address of this host causes the same errors
-        is_own = _query(kernel, family, source, "", zone)[0] == "local"
+        is_own = _query(kernel, family, source, "", zone).type == "local"
     except OSError:
         is_own = False
-    return route_type if is_own else "", 0, None
+    return FoundRoute(route_type) if is_own else NO_ROUTE
 
 
-def _query(
-    kernel: NetlinkSocket, family: int, address: str, source: str, zone: int
-) -> tuple[str, int, str | None]:
+def _query(kernel: NetlinkSocket, family: int, address: str, source: str, zone: int) -> FoundRoute:
     query = route_request(
         family, _packed(family, address), _packed(family, source) if source else None, zone
     )
     for message_type, payload in kernel.request(RTM_GETROUTE, query):
-        if message_type == RTM_NEWROUTE and len(payload) >= RTMSG.size:
-            _, _, _, _, _, _, _, route_type, _ = RTMSG.unpack_from(payload)
-            attributes = dict(iter_attributes(payload[RTMSG.size :]))
-            oif = attributes.get(RTA_OIF, b"")
-            ifindex = int(struct.unpack("=I", oif)[0]) if len(oif) == 4 else 0
-            return ROUTE_TYPES.get(route_type, ""), ifindex, parse_gateway(family, attributes)
-    return "", 0, None
+        if message_type == RTM_NEWROUTE:
+            return parse_found_route(family, payload)
+    return NO_ROUTE
+
+
+def parse_found_route(family: int, payload: bytes) -> FoundRoute:
+    """Of an RTM_NEWROUTE that answers a look-up; `NO_ROUTE`: malformed."""
+    if len(payload) < RTMSG.size:
+        return NO_ROUTE
+    _, _, _, _, _, _, _, route_type, flags = RTMSG.unpack_from(payload)
+    attributes = dict(iter_attributes(payload[RTMSG.size :]))
+    oif = attributes.get(RTA_OIF, b"")
+    ifindex = int(struct.unpack("=I", oif)[0]) if len(oif) == 4 else 0
+    options, _ = route_options(family, attributes)
+    if _is_learned(family, attributes, flags):
+        options = _without_mtu(options)
+    gateway = parse_gateway(family, attributes)
+    return FoundRoute(ROUTE_TYPES.get(route_type, ""), ifindex, gateway, options)
+
+
+def _is_learned(family: int, attributes: dict[int, bytes], flags: int) -> bool:
+    """The MTU is that of an exception of the route (net/ipv4/route.c: rt_fill_info, rt_pmtu with
+    its expiry; net/ipv6/route.c: rt6_fill_node, RTF_CACHE)."""
+    if family == socket.AF_INET6:
+        return bool(flags & RTM_F_CLONED)
+    cached = attributes.get(RTA_CACHEINFO, b"")
+    return len(cached) >= CACHEINFO.size and CACHEINFO.unpack_from(cached)[2] != 0
+
+
+def _without_mtu(options: tuple[str, ...]) -> tuple[str, ...]:
+    if "mtu" not in options:
+        return options
+    at = options.index("mtu")
+    end = at + (3 if options[at + 1] == "lock" else 2)
+    return options[:at] + options[end:]
 
 
 def _read_neighbour(

@@ -23,6 +23,7 @@ from nictop.rules.host import HostFacts
 from nictop.rules.profiles.nics import managed_nics, state_evidence
 from nictop.rules.profiles.outward import (
     NetworkPlace,
+    addresses_of_veth_bridges,
     are_joined,
     carries_session,
     is_join_unknown,
@@ -61,7 +62,8 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
     either of them.
 
     nictop compares the global addresses of links with a device that are up and have a carrier, and
-    of bridges, bonds and VLANs above such devices; those of veths if their other ends are watched
+    of bridges, bonds and VLANs above such devices; those of a bridge on which veths of other
+    watched hosts are, with theirs; those of veths if their other ends are watched
     or on one bridge of a watched host, or if neighbour tables show one network: one has the MAC
     address of the other, or both have the same neighbour with the same MAC address. Where that is
     not known of two veths of one machine, the check is among those that are skipped, with the
@@ -94,6 +96,9 @@ def ip_address_is_on_two_hosts(hosts: Sequence[HostFacts]) -> Outcomes:
             else:
                 seen.setdefault(place.address.address, []).append(place)
         rejected += _missing_addresses(host)
+    for place in addresses_of_veth_bridges(hosts):
+        if FAILED_DETECTION not in place.address.flags:
+            seen.setdefault(place.address.address, []).append(place)
     for place in rejected:
         others = _partners(place, seen.get(place.address.address, ()), hosts)
         if others:
@@ -563,10 +568,11 @@ def _removal(place: NetworkPlace, title: str, added: Sequence[str]) -> Fix:
         command("ip", "address", "del", address_text(one), "dev", link.name)
         for one in reversed(secondary)
     ]
+    unread = UNREAD_OF_ADDRESS[place.address.family]
     notes = (
         _secondary_note(secondary),
         routes.note,
-        f"The undo does not set the {UNREAD_OF_ADDRESS[place.address.family]} of {place.written}.",
+        f"The undo sets {place.written} without its {unread}, if it has them.",
         _configured_in(host, link),
     )
     return Fix(
@@ -590,7 +596,7 @@ def _secondary_note(secondary: Sequence[Address]) -> str:
     gone = names_text([address_text(one) for one in secondary], MAX_NAMED_LINKS)
     return (
         f"With the address go the secondary ones of its subnet, unless promote_secondaries is set: "
-        f"{gone} is set again, without {UNREAD_OF_ADDRESS['ipv4']}."
+        f"{gone} is set again, without its {UNREAD_OF_ADDRESS['ipv4']}, if it has them."
     )
 
 

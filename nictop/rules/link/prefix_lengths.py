@@ -229,8 +229,8 @@ def _lost_options(place: NetworkPlace, length: int) -> str:
     """What the address with another prefix length does not have, and its undo does not restore."""
     unread = UNREAD_OF_ADDRESS[place.address.family]
     text = (
-        f"Neither it nor its undo has the {unread} of the address: nictop's rollback has, or it "
-        f"refuses the change."
+        f"The commands and the undo set the address without its {unread}, if it has them. The "
+        "rollback of nictop sets them again, or nictop refuses the change."
     )
     if "mngtmpaddr" in place.address.flags and length != 64:
         text += " Temporary addresses (mngtmpaddr) need a /64."

@@ -115,11 +115,28 @@ def may_be_one_network(
     """The two links can be in one network, as far as the hosts show. `hosts`: all watched ones."""
     if is_same_link(one, other) or one.host.name == other.host.name:
         return False
-    if one.veth is not None or other.veth is not None:
+    if _needs_proof(one) or _needs_proof(other):
         is_shown = are_joined(one, other, hosts) or network_evidence(one, other, hosts) is not None
         if not is_shown:
             return False
     return _separation(one, other) is None
+
+
+def _needs_proof(place: NetworkPlace) -> bool:
+    """It reaches other hosts by veths only, or is not known to reach any."""
+    return place.veth is not None or not is_outward(place.host, place.link)
+
+
+def addresses_of_veth_bridges(hosts: Sequence[HostFacts]) -> Iterator[NetworkPlace]:
+    """Global addresses of the bridges without a device on whose ports other watched hosts are."""
+    reached = {(one.host, one.bridge) for one in bridged_veths(tuple(hosts)).values()}
+    for host in hosts:
+        for link in host.links:
+            is_usable = bool(link.flags & IFF_UP) and link.carrier is True
+            is_reached = (host.name, link.ifindex) in reached
+            if is_usable and is_reached and not is_outward(host, link):
+                for address in global_addresses(link):
+                    yield NetworkPlace(host, link, address)
 
 
 def is_join_unknown(one: NetworkPlace, other: NetworkPlace, hosts: Sequence[HostFacts]) -> bool:

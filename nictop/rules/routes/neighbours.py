@@ -334,7 +334,7 @@ def another_mac_address_answers_for_a_watched_host(hosts: Sequence[HostFacts]) -
 
         for peer in peers(host, hosts, is_foreign):
             entry = known[peer.own.link.ifindex][peer.other.address.address]
-            yield _foreign_finding(peer, entry)
+            yield _foreign_finding(peer, entry, _watched_owner(entry.mac, hosts))
 
 
 def _is_of_another(entry: Neighbour, host: HostFacts) -> bool:
@@ -357,7 +357,18 @@ def own_mac_addresses(host: HostFacts) -> frozenset[str]:
     return frozenset(address for address in found if address)
 
 
-def _foreign_finding(peer: Peer, entry: Neighbour) -> Finding:
+def _watched_owner(mac: str | None, hosts: Sequence[HostFacts]) -> str:
+    """``switch br0``: the watched link that has this MAC address; "": none, or several hosts."""
+    owners: dict[str, str] = {}
+    for host in hosts:
+        for link in host.links:
+            if mac and link.address == mac:
+                owners.setdefault(host.name, f"{host.name} {link.name}")
+    return next(iter(owners.values())) if len(owners) == 1 else ""
+
+
+def _foreign_finding(peer: Peer, entry: Neighbour, watched: str) -> Finding:
+    """`watched`: the other NIC that has its MAC address."""
     own, other = peer.own, peer.other
     address, link = other.address.address, own.link
     owner = f"{other.host.name} ({address})"
@@ -365,7 +376,9 @@ def _foreign_finding(peer: Peer, entry: Neighbour) -> Finding:
     is_static = entry.nud_state == PERMANENT
     kind = "static" if is_static else "neighbour"
     title = f"{kind} entry for {owner} has a MAC address that is not its own"
-    if former:
+    if watched:
+        title = f"{kind} entry for {owner} has the MAC address of {watched}"
+    elif former:
         title = f"{kind} entry for {owner} has a MAC address that {former} had before"
     evidence = [
         Evidence("entry", f"{address} {entry.mac} {entry.nud_state}", _shown_entries(link)),
@@ -382,8 +395,8 @@ def _foreign_finding(peer: Peer, entry: Neighbour) -> Finding:
         title,
         evidence=tuple(evidence),
         why=f"Frames to {other.host.name} are sent to {entry.mac}, which none of its links has. "
-        f"{_why_foreign(peer, former, is_static=is_static)}".rstrip(),
-        fixes=_foreign_fixes(link, entry, former, is_static=is_static),
+        f"{_why_foreign(peer, former, watched, is_static=is_static)}".rstrip(),
+        fixes=_foreign_fixes(link, entry, former, watched, is_static=is_static),
         item=address,
     )
 
@@ -400,9 +413,14 @@ def _former_owner(host: HostFacts, mac: str | None) -> str:
     return ""
 
 
-def _why_foreign(peer: Peer, former: str, *, is_static: bool) -> str:
+def _why_foreign(peer: Peer, former: str, watched: str, *, is_static: bool) -> str:
     if is_static:
         return ""
+    if watched:
+        return (
+            f"It is that of {watched}. Possible: that one has the address, too, or answers for it "
+            "(proxy ARP), or the entry is from before the addresses changed."
+        )
     if former:
         return (
             f"{former} there had it before: the entry is old, and in use until the kernel asks "
@@ -415,30 +433,33 @@ def _why_foreign(peer: Peer, former: str, *, is_static: bool) -> str:
 
 
 def _foreign_fixes(
-    link: Link, entry: Neighbour, former: str, *, is_static: bool
+    link: Link, entry: Neighbour, former: str, watched: str, *, is_static: bool
 ) -> tuple[Fix, ...]:
     if is_static:
-        return (_remove_entry_fix(link, entry),)
-    find = _find_machine_fix(link, entry.address)
-    return (_ask_again_fix(link, entry), find) if former else (find, _ask_again_fix(link, entry))
+        return (remove_entry_fix(link, entry.address, entry.mac),)
+    if watched:
+        return (ask_again_fix(link, entry.address),)
+    find, again = _find_machine_fix(link, entry.address), ask_again_fix(link, entry.address)
+    return (again, find) if former else (find, again)
 
 
-def _ask_again_fix(link: Link, entry: Neighbour) -> Fix:
+def ask_again_fix(link: Link, address: str) -> Fix:
     """The kernel resolves the address when it next sends to it."""
-    flush = command("ip", "neigh", "flush", "to", entry.address, "dev", link.name)
+    flush = command("ip", "neigh", "flush", "to", address, "dev", link.name)
     return Fix("here", "Remove the entry: the kernel asks again", (flush,))
 
 
-def _remove_entry_fix(link: Link, entry: Neighbour) -> Fix:
-    entry_of_link = (entry.address, "dev", link.name)
+def remove_entry_fix(link: Link, address: str, mac: str | None) -> Fix:
+    """`mac`: of the static entry."""
+    entry_of_link = (address, "dev", link.name)
     remove = command("ip", "neigh", "del", *entry_of_link)
     again = command(
         "ip",
         "neigh",
         "add",
-        entry.address,
+        address,
         "lladdr",
-        entry.mac or "",
+        mac or "",
         "dev",
         link.name,
         "nud",

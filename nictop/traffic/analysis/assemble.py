@@ -134,7 +134,7 @@ def result_of(log: RunLog) -> Result:
         result = replace(result, path_test=stored_path_test(log.path_test))
     result = _with_bottleneck(result, log, snapshots, _incidents(log, snapshots, chosen))
     result = _with_delay(result)
-    return replace(result, notes=(*result.notes, *_notes(result)))
+    return replace(result, notes=(*result.notes, *notes_of(result)))
 
 
 def _foreign(log: RunLog) -> ForeignEnd | None:
@@ -454,17 +454,26 @@ def _facts(
     return with_mtu_texts(setup_facts(plan, snapshots, tools), texts)
 
 
-def _notes(result: Result) -> tuple[str, ...]:
+def notes_of(result: Result) -> tuple[str, ...]:
     found = []
     if result.stopped is not None:  # packets in flight when it was stopped are in no interval
         found.append(f"stopped after {result.measured_seconds:.1f} of {result.plan.span} s")
     elif result.proof is not None:
         for end in result.proof.hosts:
             if end.foreign:
-                found.append(f"{end.sentence}: includes other traffic than this test")
+                found.append(f"{end.sentence}: includes {_other_packets(result)}")
     if is_above_ceiling(result):
         found.append("above line rate: the reported link speed does not limit this path")
     return tuple(found)
+
+
+def _other_packets(result: Result) -> str:
+    """What a NIC carried beside the payload, its headers, and what the run is known to have sent
+    again."""
+    is_tcp = (result.plan.load or result.plan).protocol == "tcp"
+    if is_tcp and any(flow.retransmits is None for flow in result.flows):
+        return "retransmissions of this test, or other traffic"
+    return "other traffic than this test"
 
 
 def _stranger_notes(log: RunLog) -> tuple[str, ...]:

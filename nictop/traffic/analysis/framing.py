@@ -96,17 +96,18 @@ def _nic(endpoint: Endpoint, snapshots: Mapping[str, Snapshot]) -> tuple[Snapsho
 
 def carried_per_byte(framing: Framing, flows: Sequence[Flow]) -> float:
     """Bytes that a netdev counts at most for each byte of payload that arrived: headers, and lost
-    datagrams, of the flow that lost the largest share."""
+    datagrams or repeated segments, of the flow that lost the largest share."""
     payload, wire = payload_and_wire(framing)
     overhead = (wire - UNCOUNTED_FRAME_BYTES) / payload if payload else 1.0
-    if framing.protocol != "udp":
-        return overhead
-    return overhead * max(map(_sent_per_byte, flows), default=1.0)
+    shares = [_sent_per_byte(flow, framing, payload) for flow in flows]
+    return overhead * max(shares, default=1.0)
 
 
-def _sent_per_byte(flow: Flow) -> float:
-    """Bytes that were sent for each one that arrived, at least 1."""
+def _sent_per_byte(flow: Flow, framing: Framing, payload: float) -> float:
+    """Bytes that were sent for each one that arrived, at least 1. `payload`: bytes of a packet."""
     sent, arrived = total_bytes(flow.sent), total_bytes(flow.received)
+    if framing.protocol != "udp":  # what a sender reports was written to its sockets
+        sent = arrived + (flow.retransmits or 0) * payload
     return sent / arrived if sent > arrived > 0 else 1.0
 
 

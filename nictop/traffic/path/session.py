@@ -27,6 +27,7 @@ from nictop.traffic.hosts.readings import wait_for_readings
 from nictop.traffic.path.drop_reasons import read_drop_reasons
 from nictop.traffic.path.findings.findings import path_findings
 from nictop.traffic.path.findings.hypervisor_filters import with_hypervisor_filter
+from nictop.traffic.path.findings.known_causes import with_known_causes
 from nictop.traffic.path.findings.observed_losses import with_observed_losses
 from nictop.traffic.path.result import PathReport, PathRequest
 from nictop.traffic.path.run import (
@@ -93,7 +94,8 @@ class PathSession:
                 drops = await read_drop_reasons([*ends.values(), *observers.values()], again)
                 findings = path_findings(result, facts, firewalls, drops=drops)
                 findings = with_observed_losses(findings, result, snapshots, observed)
-            return PathReport(result, with_hypervisor_filter(findings, result, snapshots))
+            findings = with_hypervisor_filter(findings, result, snapshots)
+            return PathReport(result, with_known_causes(findings, result, facts))
 
     def _chosen_pair(self, snapshots: Mapping[str, Snapshot], progress: Progress) -> EndpointPair:
         """The pair of addresses that the request means."""

@@ -7,6 +7,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,9 +24,11 @@ from nictop.probe.traffic.path_test.icmp_errors import (
 )
 from nictop.probe.traffic.path_test.listener import (
     attach_filter,
+    is_answer_packet,
     packet_filter,
     parse_ancillary,
     parse_packet,
+    read_echo_replies,
 )
 from nictop.probe.traffic.path_test.neighbours import (
     ARP,
@@ -241,9 +244,16 @@ def test_filter_runs_on_whole_packets() -> None:
     for packet in (header(1) + echo, header(17) + ports, header(6) + ports):
         assert accepted(program, packet)
         assert not accepted(program, packet.replace(own, bytes([192, 0, 2, 3]), 1))
+        assert not is_answer_packet(packet, socket.AF_INET, 5201)
+    to_tester = struct.pack("!HHHH", 5201, 40001, 0, 0)
+    answers = (header(1) + b"\0" + echo[1:], header(17) + to_tester + datagram(ANSWER, COOKIE, 1))
+    for packet in answers:
+        assert accepted(program, packet) and is_answer_packet(packet, socket.AF_INET, 5201)
     for packet in (
         header(1) + echo_request(socket.AF_INET, bytes(16), 1, 1, 64),
-        header(1) + b"\0" + echo[1:],
+        header(1) + b"\3" + echo[1:],
+        header(17) + to_tester + datagram(REQUEST, COOKIE, 1),
+        header(17) + to_tester + datagram(ANSWER, bytes(16), 1),
         header(17) + ports[::-1],
         header(47) + ports,
         b"\x46" + header(17)[1:] + bytes(4) + ports,
@@ -360,3 +370,21 @@ def test_a_path_that_ends_during_the_search_has_no_size(ends_after: int) -> None
     assert (found.largest, found.complete, found.silent) == (None, False, True)
     found = search_size(ScriptedPath(1400), measured, 9000, [], extent=extent, deadline=deadline)
     assert (found.largest, found.complete, found.silent) == (1400, True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_ipv6", "text", "value"),
+    [
+        ("snmp", False, "Icmp: InMsgs InEchos OutEchoReps\nIcmp: 9 7 5\n", 5),
+        ("snmp6", True, "Icmp6InEchos           \t7\nIcmp6OutEchoReplies    \t5\n", 5),
+        ("snmp", False, "Icmp: InMsgs\nIcmp: 9\n", None),
+        ("snmp6", True, "Icmp6OutEchoReplies    \tx\n", None),
+    ],
+)
+def test_echo_replies_are_read(
+    tmp_path: Path, name: str, is_ipv6: bool, text: str, value: int | None
+) -> None:
+    assert read_echo_replies(is_ipv6, str(tmp_path)) is None
+    (tmp_path / "net").mkdir()
+    (tmp_path / "net" / name).write_text(text)
+    assert read_echo_replies(is_ipv6, str(tmp_path)) == value

@@ -22,6 +22,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nictop.probe import records
+from nictop.probe.kernel.netlink import pack_attribute
+from nictop.probe.kernel.route_lookup import RTMSG
 from nictop.probe.light_dataclasses import field_mapping
 from nictop.probe.traffic import child as child_module
 from nictop.probe.traffic.builtin.handshake import (
@@ -45,7 +47,7 @@ from nictop.probe.traffic.iperf3 import (
     iperf3_arguments,
 )
 from nictop.probe.traffic.listening import parse_listeners, read_listening
-from nictop.probe.traffic.path import read_path
+from nictop.probe.traffic.path import FoundRoute, parse_found_route, read_path
 from nictop.probe.traffic.requests import TrafficCommand, is_address, request_id
 from nictop.probe.traffic.sock_diag import (
     SocketDiagnosis,
@@ -692,6 +694,30 @@ def test_route_from_a_foreign_source_is_unknown() -> None:
     """The kernel returns the same error as without a route."""
     found = read_path("127.0.0.1", "192.0.2.77")
     assert (found.route, found.ifindex, found.unreadable) == ("", None, {})
+
+
+ROUTE_METRICS = pack_attribute(2, struct.pack("=I", 1000)) + pack_attribute(
+    1, struct.pack("=I", 1 << 2)
+)
+
+
+@pytest.mark.parametrize(
+    ("family", "expires", "flags", "options"),
+    [
+        (socket.AF_INET, 0, 0x200, ("mtu", "lock", "1000")),
+        (socket.AF_INET, 59_800, 0x200, ()),
+        (socket.AF_INET6, 59_800, 0, ("mtu", "lock", "1000")),
+        (socket.AF_INET6, 59_800, 0x200, ()),
+    ],
+    ids=["of the route", "learned", "of a route of IPv6 that expires", "learned by IPv6"],
+)
+def test_mtu_of_a_route_is_not_one_that_was_learned(
+    family: int, expires: int, flags: int, options: tuple[str, ...]
+) -> None:
+    payload = RTMSG.pack(family, 32, 32, 0, 254, 0, 0, 1, flags)
+    payload += pack_attribute(4, struct.pack("=I", 2)) + pack_attribute(8, ROUTE_METRICS)
+    payload += pack_attribute(12, struct.pack("=IIiIIIII", 0, 0, expires, 0, 0, 0, 0, 0))
+    assert parse_found_route(family, payload) == FoundRoute("unicast", 2, None, options)
 
 
 def test_route_of_loopback() -> None:

@@ -178,9 +178,12 @@ def test_answers_of_another_host_say_nothing_of_the_path() -> None:
 @pytest.mark.parametrize(
     ("arrived", "begins"),
     [
-        ((ReceivedPackets("icmp", 2, 20, 84, 64),), "The path itself works: other protocols"),
-        (None, "Other protocols are answered. Possible"),
-        ((), "Other protocols are answered, but none of their packets is seen at b: another host"),
+        (
+            (ReceivedPackets("icmp", 2, 20, 84, 64),),
+            "Packets pass in both directions: ICMP echo is answered. Possible",
+        ),
+        (None, "ICMP echo is answered. Possible"),
+        ((), "ICMP echo is answered, but none of the packets is seen at b: another host"),
     ],
 )
 def test_path_works_if_what_was_answered_is_seen_at_the_other_end(
@@ -321,6 +324,191 @@ def test_unanswered_without_root_on_the_receiver() -> None:
     )
 
 
+@pytest.mark.parametrize(("largest", "shown"), [(1300, 0), (1500, 2)])
+def test_sizes_that_the_test_lost_are_no_evidence_of_something_else(
+    largest: int, shown: int
+) -> None:
+    """The counters of the sender count its packets above the MTU, of either direction, as well."""
+    icmp, _, tcp = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    there = healthy("a", "b", replies=(icmp, SILENT[1], tcp), sizes=())
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=ECHOES))
+    counted = (
+        LossCount("protocol", "Ip OutDiscards", 8),
+        LossCount("link", "tx_dropped", 8, 2),
+    )
+    back = healthy("b", "a", sizes=(PathSize("icmp", 1500, largest),))
+    assert back.listener is not None
+    back = replace(back, listener=replace(back.listener, losses=counted))
+    findings = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    (one,) = (found for found in findings if found.rule == "path_firewall")
+    counts = [evidence.value for evidence in one.evidence if evidence.what.startswith("counted")]
+    assert len(counts) == shown
+    assert not any("queue" in text for text in counts)
+
+
+@pytest.mark.parametrize(("mtu", "largest"), [("1000", 1500), ("1500", 1500), ("1000", 1000)])
+def test_route_with_a_smaller_mtu_than_its_nic(mtu: str, largest: int) -> None:
+    path = healthy("a", "b").test.path  # type: ignore[union-attr]
+    assert path is not None
+    path = replace(path, options=("mtu", "lock", mtu))
+    there = healthy("a", "b", path=path, sizes=(PathSize("icmp", 1500, largest),))
+    findings = [one for one in found(there) if one.rule == "path_route_mtu"]
+    if (mtu, largest) != ("1000", 1500):
+        assert not findings
+        return
+    (one,) = findings
+    assert (one.severity, one.host) == ("info", "a")
+    assert one.title == "the route to b has MTU 1000 (of this NIC: 1500); 1500 bytes pass"
+    assert one.evidence[0].value == "mtu lock 1000"
+
+
+def test_route_by_another_nic_is_the_cause_of_no_mac_address() -> None:
+    """Not another VLAN: what leaves by another NIC finds nobody there."""
+    snapshot = FACTS["a"].snapshot
+    links = {**snapshot.links, 3: replace(snapshot.links[2], ifindex=3, name="lab1")}
+    facts = {**FACTS, "a": HostFacts(replace(snapshot, links=links))}
+    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 3, None, "failed")
+    there = healthy("a", "b", path=path, replies=SILENT, sizes=(), macs=())
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=()))
+    result = PathResult(1.0, "192.0.2.0/24", 0, (there, healthy("b", "a")))
+    one, *_ = (one for one in path_findings(result, facts) if one.rule == "path_no_neighbour")
+    assert (one.host, one.subject) == ("a", "lab1")
+    assert one.title == f"no MAC address for 192.0.2.11: its route leaves by lab1, not by {NIC}"
+    assert "VLAN" not in one.why
+
+
+SILENT = (
+    PathReplies("icmp", "raw", 5),
+    PathReplies("udp", "", 5),
+    PathReplies("tcp", "", 1, error="ETIMEDOUT"),
+)
+
+
+@pytest.mark.parametrize("state", ["permanent", "reachable"])
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_wrong_neighbour_entry_is_one_finding_with_its_fix(state: str, is_seen: bool) -> None:
+    """b sends to another MAC address than that of a: also its answers, so that what arrives there
+    is not unanswered by a firewall."""
+    wrong = "02:00:00:00:00:99"
+    there = healthy("a", "b", replies=SILENT, sizes=())
+    path = TrafficPath(ADDRESS["a"], ADDRESS["b"], "unicast", 2, None, state, wrong)
+    back = healthy("b", "a", replies=SILENT, sizes=(), path=path)
+    seen = (ReceivedPackets("icmp", 2, 5, 84, 64),)
+    back = replace(
+        back,
+        listener=PathListener(40000, ended=True, arrived=(), misaddressed=seen if is_seen else ()),
+    )
+    (one,) = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    assert (one.rule, one.host) == ("path_lost", "b")
+    (fix,) = one.fixes
+    removed = f"ip neigh del 192.0.2.10 dev {NIC}"
+    if state == "reachable":
+        removed = f"ip neigh flush to 192.0.2.10 dev {NIC}"
+    assert [str(step) for step in fix.commands] == [removed]
+    assert ("static" in one.why) is (state == "permanent")
+
+
+@pytest.mark.parametrize("in_use", [OTHER, MAC["b"]])
+def test_what_another_host_with_the_address_gets_is_not_unanswered(in_use: str) -> None:
+    """Two hosts have the address of b: the answers of a go to either of them, so that what b misses
+    says nothing of a firewall."""
+    icmp, udp, tcp = healthy("b", "a").test.replies  # type: ignore[union-attr]
+    there = answered_by(in_use, OTHER, MAC["b"])
+    assert there.test is not None
+    there = replace(there, test=replace(there.test, macs=(OTHER, MAC["b"])))
+    if in_use == MAC["b"]:
+        assert there.test is not None
+        there = replace(there, test=replace(there.test, replies=(icmp, udp, tcp)))
+    back = healthy("b", "a", replies=(*SILENT[:2], tcp), sizes=())
+    result = PathResult(1.0, "", 0, (there, back))
+    assert [one.rule for one in path_findings(result, FACTS)] == ["path_duplicate_address"]
+
+
+ECHOES = (ReceivedPackets("icmp", 2, 10, 84, 64),)
+
+
+def of_icmp(
+    echo_replies: int | None, answers: tuple[ReceivedPackets, ...] | None
+) -> tuple[PathDirection, PathDirection]:
+    """ICMP echo from a to b is not answered, all else is. `echo_replies`: that b made; `answers`:
+    that came to a."""
+    _, udp, tcp = healthy("a", "b").test.replies  # type: ignore[union-attr]
+    there = healthy("a", "b", replies=(PathReplies("icmp", "raw", 10), udp, tcp), sizes=())
+    back = healthy("b", "a")
+    assert there.listener is not None and back.listener is not None
+    listener = replace(there.listener, arrived=ECHOES, echo_replies=echo_replies)
+    return (
+        replace(there, listener=listener),
+        replace(back, listener=replace(back.listener, answers=answers)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("replies", "answers", "host", "title"),
+    [
+        (10, ECHOES, "a", "the answers of b to ICMP echo arrive here and are dropped"),
+        (None, ECHOES, "a", "the answers of b to ICMP echo arrive here and are dropped"),
+        (10, (), "a", "the answers of b to ICMP echo are lost"),
+        (10, None, "a", "the answers of b to ICMP echo are lost"),
+        (9, (), "b", "ICMP echo from a arrives at b, and no answer comes back"),
+        (0, (), "b", "ICMP echo from a arrives at b, and no answer comes back"),
+        (None, None, "b", "ICMP echo from a arrives at b, and no answer comes back"),
+    ],
+)
+def test_answers_that_are_lost_are_of_the_host_that_asks(
+    replies: int | None, answers: tuple[ReceivedPackets, ...] | None, host: str, title: str
+) -> None:
+    """The counter of the receiver shows that it answers, the packet socket of the sender what came
+    back."""
+    result = PathResult(1.0, "", 0, of_icmp(replies, answers))
+    (one,) = path_findings(result, FACTS)
+    assert (one.rule, one.severity, one.host) == ("path_firewall_icmp", "info", host)
+    assert one.title == title
+    assert ("packet filter at the input of a" in one.why) is (answers == ECHOES)
+    assert ("b makes no answer" in one.why) is (replies == 0)
+
+
+@pytest.mark.parametrize("made", [5, 0])
+def test_nothing_is_answered_although_the_other_end_answers(made: int) -> None:
+    there = healthy("a", "b", replies=SILENT, sizes=())
+    assert there.listener is not None
+    there = replace(there, listener=replace(there.listener, udp_answers=made))
+    (one,) = found(there)
+    assert (one.rule, one.host) == ("path_no_answer", "a" if made else "b")
+    assert one.title == "the answers of b over UDP are lost"
+    assert ("accepts none of them" in one.why) is (made == 0)
+
+
+def test_what_does_not_arrive_is_told_beside_a_silent_neighbour_of_the_other_direction() -> None:
+    """b has no MAC address for a, which does not explain that nothing of a arrives there."""
+    there = healthy("a", "b", replies=SILENT, sizes=())
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=()))
+    path = TrafficPath(ADDRESS["a"], ADDRESS["b"], "unicast", 2, None, "failed")
+    back = healthy("b", "a", replies=SILENT, sizes=(), macs=(), path=path)
+    back = replace(back, listener=PathListener(40000, ended=True, arrived=()))
+    findings = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    assert {(one.rule, one.host) for one in findings} == {
+        ("path_lost", "a"),
+        ("path_no_neighbour", "b"),
+    }
+
+
+def test_wrong_entry_of_the_gateway_is_named() -> None:
+    wrong, right = "02:00:00:00:00:99", "02:00:00:00:00:01"
+    path = TrafficPath(ADDRESS["b"], ADDRESS["a"], "unicast", 2, "192.0.2.1", "permanent", wrong)
+    there = healthy(
+        "a", "b", replies=SILENT, sizes=(), path=path, resolved="192.0.2.1", macs=(right,)
+    )
+    there = replace(there, listener=PathListener(40000, ended=True, arrived=()))
+    back = healthy("b", "a", replies=SILENT, sizes=())
+    (one,) = path_findings(PathResult(1.0, "", 0, (there, back)), FACTS)
+    assert (one.rule, one.host) == ("path_lost", "a")
+    assert one.title == (
+        f"packets to 192.0.2.11 (b) are sent to {wrong}: gateway 192.0.2.1 answers with another"
+    )
+    assert [str(step) for step in one.fixes[0].commands] == [f"ip neigh del 192.0.2.1 dev {NIC}"]
+
+
 @pytest.mark.parametrize(("port", "severity"), [(0, "info"), (40000, "warning")])
 def test_firewall_between_the_hosts(port: int, severity: str) -> None:
     """UDP does not arrive, and nobody says so; or a router prohibits it."""
@@ -339,7 +527,7 @@ def test_firewall_between_the_hosts(port: int, severity: str) -> None:
 
 ARRIVALS = {"arrived": (ReceivedPackets("tcp", 2, 2, 60, 64),), "not seen": (), "not known": None}
 TITLES = {
-    ("arrived", "silent"): "TCP port 40000 from a arrives at b and is not answered",
+    ("arrived", "silent"): "TCP port 40000 from a arrives at b, and no answer comes back",
     ("arrived", "refused"): "TCP port 40000 from a arrives at b and is refused",
     ("not seen", "silent"): "TCP port 40000 from a is not seen at b",
     ("not seen", "refused"): "TCP port 40000 to b is refused",

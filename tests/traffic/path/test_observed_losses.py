@@ -68,7 +68,7 @@ def test_a_tap_whose_guest_does_not_fetch_is_named() -> None:
 def test_what_may_be_of_other_packets_is_evidence(counted: LossCount) -> None:
     (finding,) = findings_with(counted)
     assert (finding.rule, finding.host) == ("path_loss", "a")
-    assert [one.what for one in finding.evidence].count("counted by h") == 1
+    assert [one.what for one in finding.evidence].count("counted by h during the test") == 1
 
 
 @pytest.mark.skipif(REASON is not None, reason=REASON or "")

@@ -281,6 +281,10 @@ async def test_packets_for_another_mac_address_are_not_received(both: Pair) -> N
     (found,) = (one for one in report.findings if (one.rule, one.host) == ("path_lost", "a"))
     assert "come there for another MAC address: it drops them" in found.title
     assert ("sent to", wrong) in [(one.what, one.value) for one in found.evidence]
+    assert rules_of(report) == [("path_lost", "a")], "b answers nothing: it receives nothing"
+    assert [str(step) for step in found.fixes[0].commands] == [
+        f"ip neigh del 198.18.0.2 dev {WIRE}"
+    ]
 
 
 # ------------------------------------------------------------------------- macvlan of the other end

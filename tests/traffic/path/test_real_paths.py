@@ -234,13 +234,21 @@ async def test_black_hole_behind_a_router() -> None:
 @pytest.mark.parametrize(
     ("rules", "kinds", "result"),
     [
-        ("udp dport 5201 drop; tcp dport 5201 drop;", ("silent", "silent"), "not answered"),
-        ("udp dport 5201 reject; tcp dport 5201 reject;", ("refused", "refused"), "refused"),
+        (
+            "udp dport 5201 drop; tcp dport 5201 drop;",
+            ("silent", "silent"),
+            ", and no answer comes back",
+        ),
+        (
+            "udp dport 5201 reject; tcp dport 5201 reject;",
+            ("refused", "refused"),
+            " and is refused",
+        ),
         (
             "udp dport 5201 reject with icmpx type admin-prohibited; "
             "tcp dport 5201 reject with icmpx type admin-prohibited;",
             ("prohibited", "prohibited"),
-            "prohibited",
+            " and is prohibited",
         ),
     ],
     ids=["silent", "refused", "prohibited"],
@@ -260,7 +268,7 @@ async def test_firewall_of_the_receiver(
     )
     found = only(report, "path_firewall")
     assert (found.host, found.subject, found.severity) == ("b", WIRE, "warning")
-    assert found.title == f"UDP and TCP port 5201 from a arrives at b and is {result}"
+    assert found.title == f"UDP and TCP port 5201 from a arrives at b{result}"
     assert "Possible: a firewall of b" in found.why and found.fixes[0].persistent is None
     assert [str(line)[:11] for fix in found.fixes for line in fix.commands] == ["(trap '' HU"] * 2
 
@@ -289,7 +297,22 @@ async def test_answers_are_dropped(both: Pair) -> None:
     with rule_set(both.client, "udp sport 5201 udp dport != 5201 drop;"):
         report = await tested(both, port=5201)
     found = only(report, "path_firewall")
-    assert (found.host, found.title) == ("a", "the answers of b over UDP are lost")
+    title = "the answers of b over UDP arrive here and are dropped"
+    assert (found.host, found.title) == ("a", title)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+async def test_echo_replies_are_dropped(both: Pair, version: int) -> None:
+    """By the firewall of the host that asks: the other end has answered all, which its counter
+    shows."""
+    kind = "icmp type" if version == 4 else "icmpv6 type"
+    with rule_set(both.client, f"{kind} echo-reply drop;"):
+        report = await tested(both, ADDRESSES[version])
+    found = only(report, "path_firewall_icmp")
+    title = "the answers of b to ICMP echo arrive here and are dropped"
+    assert (found.host, found.title) == ("a", title)
+    listener = report.result.directions[0].listener
+    assert listener is not None and (listener.echo_replies or 0) >= 10
 
 
 async def test_everything_is_dropped(both: Pair) -> None:

@@ -10,10 +10,12 @@ import pytest
 from nictop.model.devices.ceiling import Framing
 from nictop.report.runs.run_document import cost_rows
 from nictop.report.runs.sentences import host_cost_text
+from nictop.traffic.analysis.assemble import notes_of
 from nictop.traffic.analysis.framing import carried_per_byte
 from nictop.traffic.generators.intervals import Interval, Total
 from nictop.traffic.results.host_load import ThreadLoad
 from nictop.traffic.results.measures import cpu_per_gigabit
+from nictop.traffic.results.path_proof import HostProof, PathProof
 from nictop.traffic.results.result import (
     MISLEADING_FINDINGS,
     Flow,
@@ -48,6 +50,27 @@ def test_lost_datagrams_are_not_other_traffic() -> None:
     gone = flow(0.0, sent=sent, received=replace(arrived, bits_per_second=0.0))
     assert carried_per_byte(datagrams, (gone, flow(1.0))) == bare
     assert carried_per_byte(Framing(1500, 4, "tcp"), (lossy,)) < 1.1, "TCP sends again what is lost"
+
+
+def test_repeated_segments_are_counted_by_the_sender() -> None:
+    """They are not other traffic."""
+    framing, total = Framing(1500, 4, "tcp"), Total(False, False, 1.0, 8e6, 14_480_000.0)
+    clean = Flow("a", "b", None, total, retransmits=0)
+    repeated = replace(clean, retransmits=3000)  # of 10,000 segments
+    bare = carried_per_byte(framing, ())
+    assert carried_per_byte(framing, (clean,)) == bare
+    assert carried_per_byte(framing, (repeated,)) == pytest.approx(1.3 * bare, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("retransmits", "included"),
+    [(0, "other traffic than this test"), (None, "retransmissions of this test, or other traffic")],
+)
+def test_note_of_more_bytes_than_the_test_moved(retransmits: int | None, included: str) -> None:
+    end = HostProof("a", "proven", "virtual", "a: lab0 carried 15.1 MiB", foreign=True)
+    proof = PathProof("proven", end.sentence, (end,))
+    run = result(8.0, flows=(flow(8.0, retransmits=retransmits),), proof=proof)
+    assert notes_of(run) == (f"a: lab0 carried 15.1 MiB: includes {included}",)
 
 
 def test_result_is_read_back_unchanged() -> None:

@@ -103,7 +103,7 @@ async def test_firewall_of_the_server(both: Pair) -> None:
         )
         (found,) = report_of(result).findings
         assert (
-            found.title == "TCP port 5301 from a arrives at b and is not answered"
+            found.title == "TCP port 5301 from a arrives at b, and no answer comes back"
             and result.failure is not None
         )
         assert any("nft" in str(line) for fix in found.fixes for line in fix.commands)

@@ -4,7 +4,7 @@ and reports by which NIC its packets came in, as `records.PathListener`.
 Both sockets are bound to one address and port, and open only while this runs: until SIGTERM or the
 deadline of the child process. Only datagrams with the cookie from the address of the other end are
 answered, with no more bytes than they have. A packet socket (root) also counts the packets of the
-test that the firewall or rp_filter of this host drops afterwards.
+test, and the answers to those of this host, that its firewall or rp_filter drops afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ import signal
 import socket
 import struct
 
-from nictop.probe.inventory.machine.sysctl import MAX_PROTOCOL_BYTES, parse_reverse_path_drops
+from nictop.probe.inventory.machine.sysctl import (
+    MAX_PROTOCOL_BYTES,
+    parse_protocol,
+    parse_reverse_path_drops,
+)
 from nictop.probe.kernel.sysfs import parse_integer, read_text, unreadable_from_error
 from nictop.probe.records import PathListener, ReceivedPackets, RefusedSender, Unreadable
 from nictop.probe.traffic.greetings import (
@@ -104,7 +108,8 @@ class Listener:
         self.cookie = cookie_of(command)
         self.expected = ExpectedPeer(self.cookie, command.address)
         self.delivered, self.arrived = PacketCounts(), PacketCounts()
-        self.misaddressed = PacketCounts()
+        self.misaddressed, self.answers = PacketCounts(), PacketCounts()
+        self.udp_answers = 0
         self.unreadable: dict[str, Unreadable] = {}
         self.datagrams, self.connections = open_sockets(self.family, command)
         self.port = int(self.datagrams.getsockname()[1])
@@ -154,6 +159,7 @@ class Listener:
                 )
             except OSError:
                 continue
+            self.udp_answers += 1
         return False
 
     def accept(self) -> bool:
@@ -192,7 +198,12 @@ class Listener:
             if found is None or address[2] == socket.PACKET_OUTGOING:
                 continue
             is_for_other = address[2] == socket.PACKET_OTHERHOST
+            is_answer = is_answer_packet(packet, self.family, self.port)
+            if is_answer and is_for_other:
+                continue
             counts = self.misaddressed if is_for_other else self.arrived
+            if is_answer:
+                counts = self.answers
             counts.add(found[0], index_of(address[0]), found[1], found[2])
         return False
 
@@ -219,6 +230,7 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
     """Answer one test. `report` is called with a `PathListener` when the sockets are open and at
     the end. Raises OSError when they cannot be opened."""
     drops, counted = _read_drops(proc), read_loss_counts(command.ifindex, proc)
+    replies = read_echo_replies(":" in command.address, proc)
     carrier_changes = _read_carrier_changes(command.ifindex)
     listener = Listener(command)
     try:
@@ -236,6 +248,9 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
     changed, last = None, _read_carrier_changes(command.ifindex)
     if carrier_changes is not None and last is not None:
         changed = last - carrier_changes
+    replied, last_replies = None, read_echo_replies(":" in command.address, proc)
+    if replies is not None and last_replies is not None:
+        replied = last_replies - replies
     report(
         PathListener(
             listener.port,
@@ -248,6 +263,9 @@ def listen(command: TrafficCommand, report: Callable[[object], None], proc: str 
             unreadable=listener.unreadable,
             carrier_changes=changed,
             misaddressed=listener.misaddressed.records(),
+            echo_replies=replied,
+            udp_answers=listener.udp_answers,
+            answers=listener.answers.records() if listener.frames is not None else None,
         )
     )
 
@@ -329,22 +347,39 @@ def parse_packet(packet: bytes, family: int) -> tuple[str, int, int] | None:
     return (protocols[number], size, hop_limit) if number in protocols else None
 
 
+def is_answer_packet(packet: bytes, family: int, port: int) -> bool:
+    """Of a packet that `packet_filter` has accepted. `port`: its own."""
+    protocol, header = (6, 40) if family == socket.AF_INET6 else (9, 20)
+    if packet[protocol] in (socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6):
+        return packet[header] == ECHO_TYPES[family][1]
+    return int.from_bytes(packet[header + 2 : header + 4], "big") != port
+
+
 def packet_filter(family: int, peer: bytes, port: int, cookie: bytes) -> bytes:
-    """A classic BPF program: packets of the test only, without IP options and extension headers.
-    The packet begins with its IP header."""
+    """A classic BPF program: packets of the test and answers to those of this host only (but for
+    TCP), without IP options and extension headers. The packet begins with its IP header."""
     source, protocol, header = (8, 6, 40) if family == socket.AF_INET6 else (12, 9, 20)
     words = range(0, len(peer), 4)
     tests = [(BPF_LD_W, source + at, int.from_bytes(peer[at : at + 4], "big")) for at in words]
     if family == socket.AF_INET:
         tests.append((BPF_LD_B, 0, 0x45))
     icmp = [
-        (BPF_LD_B, protocol, 58 if family == socket.AF_INET6 else 1),
-        (BPF_LD_B, header, ECHO_TYPES[family][0]),
-        (BPF_LD_W, header + 8, int.from_bytes(cookie[:4], "big")),
+        [
+            (BPF_LD_B, protocol, 58 if family == socket.AF_INET6 else 1),
+            (BPF_LD_B, header, kind),
+            (BPF_LD_W, header + 8, int.from_bytes(cookie[:4], "big")),
+        ]
+        for kind in ECHO_TYPES[family]
     ]
     ports = [[(BPF_LD_B, protocol, number), (BPF_LD_H, header + 2, port)] for number in (17, 6)]
+    answer = ANSWER + cookie
+    words = range(0, 8, 4)
+    answers = [(BPF_LD_B, protocol, 17)] + [
+        (BPF_LD_W, header + UDP_HEADER_BYTES + at, int.from_bytes(answer[at : at + 4], "big"))
+        for at in words
+    ]
     program: list[bytes] = []
-    alternatives = [icmp, *ports]
+    alternatives = [*icmp, *ports, answers]
     # each test is a load and a comparison with a value; a failed one jumps to the next alternative,
     # or to the end
     total = 2 * len(tests) + sum(2 * len(one) + 1 for one in alternatives)
@@ -373,6 +408,20 @@ def attach_filter(connection: socket.socket, program: bytes) -> None:
 def _read_drops(proc: str) -> int | None:
     text = read_text(os.path.join(proc, "net/netstat"), MAX_PROTOCOL_BYTES)
     return parse_reverse_path_drops(text) if isinstance(text, str) else None
+
+
+def read_echo_replies(is_ipv6: bool, proc: str) -> int | None:
+    """Of this network namespace so far; None: not known."""
+    text = read_text(os.path.join(proc, "net/snmp6" if is_ipv6 else "net/snmp"), MAX_PROTOCOL_BYTES)
+    if not isinstance(text, str):
+        return None
+    if not is_ipv6:
+        return parse_protocol(text, "Icmp:", ("OutEchoReps",)).get("OutEchoReps")
+    for line in text.splitlines():
+        name, _, value = line.partition(" ")
+        if name == "Icmp6OutEchoReplies":
+            return parse_integer(value.strip())
+    return None
 
 
 def _end(*_: Any) -> None:

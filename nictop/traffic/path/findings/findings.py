@@ -22,10 +22,15 @@ from nictop.traffic.path.findings.neighbours import (
     answers_go_to_another_host,
     goes_to_another_host,
     neighbour_findings,
+    others_get_answers,
     unconfirmed_neighbour_findings,
 )
 from nictop.traffic.path.findings.own_addresses import is_own_address, own_address_findings
-from nictop.traffic.path.findings.routes import asymmetric_findings, rp_filter_findings
+from nictop.traffic.path.findings.routes import (
+    asymmetric_findings,
+    route_mtu_findings,
+    rp_filter_findings,
+)
 from nictop.traffic.path.findings.sizes import size_findings
 from nictop.traffic.path.findings.tested_direction import (
     PROTOCOL_NAMES,
@@ -68,20 +73,21 @@ CONSEQUENCES = {
         "path_only_icmp",
     ),
     "path_no_route": UNANSWERED,
-    "path_no_neighbour": UNANSWERED,
-    "path_gateway_silent": UNANSWERED,
+    "path_no_neighbour": ("path_no_answer",),
+    "path_gateway_silent": ("path_no_answer",),
     "path_blocked_here": UNANSWERED,
     "path_dropped": (*UNANSWERED, "path_no_neighbour"),
     "path_only_icmp": ("path_firewall",),
     "path_nic_not_used": ("path_asymmetric",),
 }
 """Finding → what it makes look like another cause: what rp_filter drops looks like loss or a
-firewall, too."""
+firewall, too. What does not arrive (path_lost) has no cause in how the receiver sends."""
 SEEN_RULES = (
     "path_own_address",
     "path_duplicate_address",
     "path_arp_flux",
     "path_mtu_smaller",
+    "path_route_mtu",
     "path_nic_down",
     "path_blocked_here",
 )
@@ -205,9 +211,12 @@ def _findings(tested: TestedDirection) -> Iterator[Finding]:
         return  # whatever was answered or not says nothing of the receiver
     yield from rp_filter_findings(tested)
     yield from unused_nic_findings(tested)
-    if tested.is_answered:
+    if tested.is_answered and others_get_answers(tested):
+        yield from asymmetric_findings(tested)  # what is not answered has that cause
+    elif tested.is_answered:
         yield from unconfirmed_neighbour_findings(tested)
         yield from size_findings(tested)
+        yield from route_mtu_findings(tested)
         yield from _loss(tested)
         yield from transport_findings(tested)
         yield from asymmetric_findings(tested)

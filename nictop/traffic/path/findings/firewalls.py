@@ -13,6 +13,16 @@ from nictop.rules.finding import Evidence, Finding, Fix, Severity, WhereToType, 
 from nictop.rules.fixes.commands import stored_line
 from nictop.rules.host import HostFacts
 from nictop.traffic.failures import opening_commands
+from nictop.traffic.path.findings.answers import (
+    ANSWERED_PROTOCOLS,
+    LostAnswers,
+    answer_title,
+    lost_answers,
+    lost_answers_evidence,
+    makes_no_answer,
+    show_filters_fix,
+    where_answers_are_lost,
+)
 from nictop.traffic.path.findings.local_blocks import OWN_FILTERS
 from nictop.traffic.path.findings.losses import loss_evidence
 from nictop.traffic.path.findings.tested_direction import (
@@ -35,11 +45,16 @@ FIREWALL_KINDS = ("silent", "refused", "prohibited", "blocked")
 def firewall_findings(tested: TestedDirection) -> Iterator[Finding]:
     """Protocols that are not answered although another one is."""
     blocked = _blocked_protocols(tested)
-    if "udp" in blocked and _delivered(tested.direction):
-        transports = [name for name in TRANSPORTS if name in blocked]
-        yield from _lost_answers(tested, transports)
-        for name in transports:
-            del blocked[name]
+    for name in ANSWERED_PROTOCOLS:
+        lost = lost_answers(tested, name)
+        if lost is None or name not in blocked or blocked[name].kind != "silent":
+            continue
+        others = [other for other in TRANSPORTS if other in blocked and other != name]
+        if name == "icmp":
+            others = []
+        yield from _lost_answers(tested, lost, others)
+        for other in (name, *others):
+            del blocked[other]
     by_outcome = sorted(blocked.items(), key=_group_of)
     for (_, _, source), items in groupby(by_outcome, key=_group_of):
         protocols = [name for name, _ in items]
@@ -75,27 +90,30 @@ def _is_blocked_too(tested: TestedDirection, found: Mapping[Protocol, Outcome]) 
     return not any(packets.protocol == "tcp" for packets in tested.arrived or ())
 
 
-def _lost_answers(tested: TestedDirection, protocols: Sequence[str]) -> Iterator[Finding]:
-    """The datagrams reached the other probe, so its answers are lost; not reported where the other
-    direction shows what drops them."""
-    if _is_lost_in_both_directions(tested):
+def _lost_answers(
+    tested: TestedDirection, lost: LostAnswers, others: Sequence[Protocol]
+) -> Iterator[Finding]:
+    """The packets reached the other end, so its answers are lost; not reported where the other
+    direction shows what drops them. `others`: protocols that are not answered either, of which no
+    answer is counted."""
+    is_icmp = lost.protocol == "icmp"
+    if not is_icmp and not lost.seen and _is_lost_in_both_directions(tested):
         return
-    what = " and ".join(PROTOCOL_NAMES[name] for name in protocols)
-    delivered = sum(packets.packets for packets in _delivered(tested.direction))
-    sender, receiver = tested.sender.host, tested.receiver.host
+    title = answer_title(tested, lost)
+    for other in others:
+        title += f"; {PROTOCOL_NAMES[other]}: {ANSWERS[tested.outcomes[other].kind]}"
+    stateful = "A stateful firewall accepts them (ct state established)."
+    is_at_receiver = lost.made == 0 and not lost.seen
     yield path_finding(
-        "path_firewall",
-        _severity(tested),
-        tested.host,
-        tested.link,
-        f"the answers of {receiver} over {what} are lost",
-        evidence=(
-            Evidence(f"received by {receiver}", count_noun(delivered, "UDP packet"), "path test"),
-        ),
-        why=f"Packets to {receiver} arrive, and it answers UDP. Possible: a filter at the output "
-        f"of {receiver}, "
-        f"between the hosts or on {sender} drops the answers. A stateful firewall accepts them "
-        f"(ct state established).",
+        "path_firewall_icmp" if is_icmp else "path_firewall",
+        "info" if is_icmp else _severity(tested),
+        tested.peer if is_at_receiver else tested.host,
+        tested.receiver_link if is_at_receiver else tested.link,
+        title,
+        evidence=lost_answers_evidence(tested, lost),
+        why=f"{where_answers_are_lost(tested, lost)} "
+        f"{_consequence(tested, is_icmp=True) if is_icmp else stateful}",
+        fixes=show_filters_fix(lost),
     )
 
 
@@ -140,7 +158,7 @@ def _firewall_finding(
         _title(tested, protocols, outcome.kind, source),
         evidence=_evidence(tested, protocols, outcome, seen),
         why=f"{_other_protocols_text(tested)} "
-        f"{_causes(tested, outcome.kind, seen)} "
+        f"{_causes(tested, protocols, outcome.kind, seen)} "
         f"{_consequence(tested, is_icmp=is_icmp)}",
         fixes=fixes,
     )
@@ -148,16 +166,22 @@ def _firewall_finding(
 
 def _other_protocols_text(tested: TestedDirection) -> str:
     """What the answers to other protocols show: who has sent them, an answer alone does not say."""
+    names = [PROTOCOL_NAMES[name] for name in PROTOCOLS if _is_answered(tested, name)]
+    answered = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} answered"
     is_seen = tested.is_seen_at_receiver
     if is_seen:
-        return "The path itself works: other protocols are answered."
+        return f"Packets pass in both directions: {answered}."
     if is_seen is None:
-        return "Other protocols are answered."
+        return f"{answered}."
     return (
-        f"Other protocols are answered, but none of their packets is seen at "
-        f"{tested.receiver.host}: another host with its address may answer, or a device in its "
-        "name."
+        f"{answered}, but none of the packets is seen at {tested.receiver.host}: another host with "
+        "its address may answer, or a device in its name."
     )
+
+
+def _is_answered(tested: TestedDirection, protocol: Protocol) -> bool:
+    outcome = tested.outcomes.get(protocol)
+    return outcome is not None and outcome.kind == "answered"
 
 
 def _what(tested: TestedDirection, protocols: Sequence[Protocol]) -> str:
@@ -180,15 +204,15 @@ def _seen(tested: TestedDirection, protocols: Sequence[Protocol]) -> int | None:
 def _title(
     tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, source: str
 ) -> str:
-    """``TCP port 5201 from vm1 arrives at vm2 and is not answered``"""
+    """``TCP port 5201 from vm1 arrives at vm2, and no answer comes back``"""
     if kind == "blocked":
         return _blocked_title(tested, protocols)
     sender, receiver = tested.sender.host, tested.receiver.host
     what, seen = _what(tested, protocols), _seen(tested, protocols)
-    result = "not answered"
-    if kind != "silent":
-        is_from_receiver = source in ("", tested.receiver.address)
-        result = str(kind) if is_from_receiver else f"{kind} by {source}"
+    if seen and kind == "silent":
+        return f"{what} from {sender} arrives at {receiver}, and no answer comes back"
+    is_from_receiver = source in ("", tested.receiver.address)
+    result = str(kind) if is_from_receiver else f"{kind} by {source}"
     if seen:
         return f"{what} from {sender} arrives at {receiver} and is {result}"
     if kind != "silent":
@@ -211,7 +235,9 @@ def _blocked_title(tested: TestedDirection, protocols: Sequence[Protocol]) -> st
     return f"{title}; {' and '.join(silent)} is not answered"
 
 
-def _causes(tested: TestedDirection, kind: OutcomeKind, seen: int | None) -> str:
+def _causes(
+    tested: TestedDirection, protocols: Sequence[Protocol], kind: OutcomeKind, seen: int | None
+) -> str:
     """Where the filter may be, as far as that was seen."""
     sender, receiver = tested.sender.host, tested.receiver.host
     between = "a firewall or router between the hosts"
@@ -219,6 +245,9 @@ def _causes(tested: TestedDirection, kind: OutcomeKind, seen: int | None) -> str
     if kind == "blocked":
         return f"Possible: {OWN_FILTERS}."
     if seen and kind == "silent":
+        if all(makes_no_answer(tested, name) for name in protocols):
+            ignored = ", or its icmp echo_ignore settings" if "icmp" in protocols else ""
+            return f"{receiver} makes no answer. Possible: a firewall of it drops them{ignored}."
         return f"Possible: a firewall of {receiver} drops it, or {way_back}."
     if seen:
         return (

@@ -15,6 +15,7 @@ from nictop.rules.host import HostFacts
 from nictop.traffic.drops.counted_losses import loss_source, loss_text, names_a_cause, related_links
 from nictop.traffic.drops.reasons import reason_of
 from nictop.traffic.path.findings.tested_direction import PROTOCOLS, TestedDirection
+from nictop.traffic.path.result import PathDirection
 
 MAX_LISTED = 4
 CHECKSUM_COUNTERS = {
@@ -26,6 +27,14 @@ IGNORED = ("rx_nohandler", "Ip ReasmReqds", "Ip ReasmOKs", "Ip6ReasmReqds", "Ip6
 """Counters of what nobody wants, as broadcast frames of other protocols, and of fragments that are
 not lost."""
 
+COUNTS_OF_LARGE_PACKETS = (
+    "rx_errors", "tx_errors", "rx_dropped", "tx_dropped",
+    "Ip OutDiscards", "Ip6OutDiscards", "IpExt InTruncatedPkts",
+)  # fmt: skip
+"""Those that packets larger than an MTU raise, too: a veth drops what is too large for its other
+end (drivers/net/veth.c: veth_xmit, net/core/dev.c: __is_skb_forwardable), and the IP stack counts
+the error of a driver (net/ipv4/ip_output.c: ip_send_skb)."""
+
 
 def losses_of(tested: TestedDirection, *, receiver: bool) -> tuple[LossCount, ...]:
     """Counters of an end that rose during the test."""
@@ -36,16 +45,31 @@ def losses_of(tested: TestedDirection, *, receiver: bool) -> tuple[LossCount, ..
 
 
 def loss_evidence(tested: TestedDirection) -> tuple[Evidence, ...]:
-    """What both ends counted as lost meanwhile, the sender first, and what their kernels
-    dropped."""
-    sent = counted_evidence(tested.host, losses_of(tested, receiver=False))
-    received = counted_evidence(tested.peer, losses_of(tested, receiver=True))
-    return (*drop_evidence(tested), *sent, *received)
+    """What both ends counted as lost meanwhile, the sender first, and what their kernels dropped;
+    without what the sizes may have raised that the test itself tried and that did not pass."""
+    sent, received = (losses_of(tested, receiver=at_receiver) for at_receiver in (False, True))
+    if _lost_sizes(tested.direction) or _lost_sizes(tested.back):
+        sent, received = _without_sizes(sent), _without_sizes(received)
+    return (
+        *drop_evidence(tested),
+        *counted_evidence(tested.host, sent),
+        *counted_evidence(tested.peer, received),
+    )
+
+
+def _lost_sizes(direction: PathDirection) -> bool:
+    """Not all sizes that it tried were answered."""
+    sizes = direction.test.sizes if direction.test is not None else ()
+    return any(size.largest is None or size.largest < size.limit for size in sizes)
+
+
+def _without_sizes(counts: Iterable[LossCount]) -> tuple[LossCount, ...]:
+    return tuple(count for count in counts if count.name not in COUNTS_OF_LARGE_PACKETS)
 
 
 def counted_evidence(host: HostFacts, counts: Iterable[LossCount]) -> tuple[Evidence, ...]:
     """The largest of what a host counted as lost."""
-    where = f"counted by {host.name}"
+    where = f"counted by {host.name} during the test"
     return tuple(
         Evidence(where, text_of(host, count), source_of(host, count)) for count in listed(counts)
     )

@@ -12,6 +12,7 @@ from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import one_fix, sysctl_fixes
 from nictop.rules.host import HostFacts
 from nictop.rules.link.flags import ARP_IGNORE_NOTE, NEVER_ANSWER, never_answering_settings
+from nictop.rules.routes.neighbours import own_mac_addresses
 from nictop.traffic.path.findings.tested_direction import TestedDirection, path_finding
 from nictop.traffic.path.result import PathDirection
 
@@ -63,6 +64,19 @@ def answers_go_to_another_host(tested: TestedDirection) -> bool:
     return _uses_other_mac(tested, tested.back, tested.host)
 
 
+def others_get_answers(tested: TestedDirection) -> bool:
+    """Some of what the receiver sends back goes to another host, which answers for the address of
+    the sender, too; also if the entry is the right one at the end of the test."""
+    back = tested.back.test
+    if back is None or back.path is None:
+        return False
+    if answers_go_to_another_host(tested):
+        return True
+    own = own_mac_addresses(tested.host)
+    answering = set(_answering_macs(back))
+    return back.path.gateway is None and bool(answering & own) and bool(answering - own)
+
+
 def _uses_other_mac(tested: TestedDirection, direction: PathDirection, end: HostFacts) -> bool:
     """`end`: the receiver of the direction."""
     test = direction.test
@@ -83,6 +97,35 @@ def _used_mac(test: PathTest) -> str:
     if test.path is None or test.path.gateway is not None:
         return ""
     return test.path.neighbour_address or ""
+
+
+def is_sent_to_wrong_mac(direction: PathDirection, receiver: HostFacts) -> bool:
+    """None of its packets is received: they are for a MAC address that neither the receiver nor the
+    gateway to it has."""
+    listener = direction.listener
+    if listener is not None and (listener.arrived or listener.delivered):
+        return False
+    return _comes_for_another(direction) or has_wrong_entry(direction, receiver)
+
+
+def has_wrong_entry(direction: PathDirection, receiver: HostFacts) -> bool:
+    """The neighbour entry of the sender for the receiver, or for the gateway to it, is that of
+    nobody that answers now, and of no NIC of the receiver."""
+    test = direction.test
+    if test is None or test.path is None or not test.path.neighbour_address:
+        return False
+    used, answering = test.path.neighbour_address, test.macs or ()
+    if used in answering:
+        return False
+    if test.path.gateway is not None:
+        return bool(answering)
+    is_known = bool(answering) or _comes_for_another(direction)
+    return is_known and used not in own_mac_addresses(receiver)
+
+
+def _comes_for_another(direction: PathDirection) -> bool:
+    """Seen at the NIC of the receiver."""
+    return direction.listener is not None and bool(direction.listener.misaddressed)
 
 
 def _has_nic_of_peer(tested: TestedDirection, nics: Sequence[tuple[str, str]]) -> bool:

@@ -1,15 +1,19 @@
-"""Asymmetric paths, and what rp_filter drops on them. Pure."""
+"""Asymmetric paths, what rp_filter drops on them, and routes with an MTU of their own. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from nictop.model.devices.ipv4_conf import LOOSE, RP_FILTER_TEXTS, STRICT, ipv4_conf
+from nictop.probe.kernel.sysfs import parse_integer
 from nictop.probe.records import Link, TrafficPath
 from nictop.rules.finding import Evidence, Finding, Fix
+from nictop.rules.fixes.commands import command
 from nictop.rules.fixes.persistence import sysctl_fixes
 from nictop.rules.fixes.source_routing import source_routing_fixes
 from nictop.rules.host import HostFacts
+from nictop.traffic.path.findings.sizes import best_size
 from nictop.traffic.path.findings.tested_direction import (
     TestedDirection,
     incoming_links,
@@ -155,3 +159,55 @@ def asymmetric_findings(tested: TestedDirection) -> Iterator[Finding]:
         "(strict) at one of the ends, may drop it.",
         fixes=_source_routing_fixes(tested, link),
     )
+
+
+def route_mtu_findings(tested: TestedDirection) -> Iterator[Finding]:
+    """The route has a smaller MTU than the NIC, and the path passes larger packets."""
+    path, link, size = tested.test.path, tested.link, best_size(tested.test)
+    if path is None or link is None or size is None or size.largest is None:
+        return
+    mtu = route_mtu(path)
+    if mtu is None or mtu >= min(size.largest, size.limit):
+        return
+    looked_up = f"ip route get {tested.receiver.address} from {tested.sender.address}"
+    is_locked = "lock" in path.options
+    yield path_finding(
+        "path_route_mtu",
+        "info",
+        tested.host,
+        link,
+        f"the route to {tested.receiver.host} has MTU {mtu} (of this NIC: {size.limit}); "
+        f"{size.largest} bytes pass",
+        evidence=(
+            Evidence("route", f"mtu {'lock ' if is_locked else ''}{mtu}", looked_up),
+            Evidence("largest packet that is answered", f"{size.largest} bytes", "path test"),
+        ),
+        why="TCP and other sockets that follow the MTU of their route send smaller packets than "
+        "the path passes, so that each byte costs more packets.",
+        fixes=(
+            Fix(
+                "here",
+                "Show the route",
+                (
+                    command(
+                        "ip",
+                        "-6" if ":" in tested.receiver.address else "-4",
+                        "route",
+                        "show",
+                        "match",
+                        tested.receiver.address.partition("%")[0],
+                    ),
+                ),
+                note="Set without mtu (ip route replace), it has the MTU of the NIC.",
+            ),
+        ),
+    )
+
+
+def route_mtu(path: TrafficPath) -> int | None:
+    """Bytes; None: that of the NIC."""
+    words = [word for word in path.options if word != "lock"]
+    for name, value in pairwise(words):
+        if name == "mtu":
+            return parse_integer(value)
+    return None

@@ -12,9 +12,24 @@ from nictop.probe.records import Link, ReceivedPackets
 from nictop.rules.finding import Evidence, Finding, Fix, on_peer
 from nictop.rules.fixes.commands import command, with_undo
 from nictop.rules.link.flags import NEVER_ANSWER
+from nictop.rules.routes.neighbours import PERMANENT, ask_again_fix, remove_entry_fix
+from nictop.traffic.path.findings.answers import (
+    ANSWERED_PROTOCOLS,
+    LostAnswers,
+    answer_title,
+    lost_answers,
+    lost_answers_evidence,
+    show_filters_fix,
+    where_answers_are_lost,
+)
 from nictop.traffic.path.findings.local_blocks import blocked_finding, is_blocked_here
 from nictop.traffic.path.findings.losses import attributed, loss_evidence, unanswered_packets
-from nictop.traffic.path.findings.neighbours import arp_ignore_evidence, arp_ignore_fixes
+from nictop.traffic.path.findings.neighbours import (
+    arp_ignore_evidence,
+    arp_ignore_fixes,
+    has_wrong_entry,
+    is_sent_to_wrong_mac,
+)
 from nictop.traffic.path.findings.separated import separated_finding, separation_of
 from nictop.traffic.path.findings.tested_direction import (
     ANSWERS,
@@ -38,11 +53,17 @@ def unanswered_findings(tested: TestedDirection) -> Iterator[Finding]:
         yield blocked_finding(tested)
     elif separated is not None:
         yield separated_finding(tested, separated)
+    elif is_sent_to_wrong_mac(tested.direction, tested.peer):
+        yield _wrong_entry(tested)
     elif (counted := attributed(tested, unanswered_packets(tested))) is not None:
         yield dropped_finding(tested, tuple(tested.outcomes), *counted)
     elif not arrived and _has_no_neighbour(tested):
         unresolved = _no_neighbour if tested.gateway is None else _silent_gateway
         yield unresolved(tested, neighbour)
+    elif arrived != () and is_sent_to_wrong_mac(tested.back, tested.host):
+        return  # the finding of the other direction has the cause
+    elif (lost := _lost_answers(tested)) is not None:
+        yield _answers_are_lost(tested, lost)
     elif arrived or _is_refused_by_receiver(tested):
         yield _no_answer(tested, arrived or ())
     else:
@@ -132,6 +153,8 @@ def _no_neighbour(tested: TestedDirection, state: str) -> Finding:
         cause = _arp_is_off(tested.receiver.host, other)
     elif arp_ignore_evidence(tested):
         cause = _arp_is_ignored(tested)
+    elif _leaves_by_another_nic(tested):
+        cause = _routed_by_another_nic(tested)
     return path_finding(
         "path_no_neighbour",
         "critical",
@@ -175,6 +198,32 @@ def _arp_is_ignored(tested: TestedDirection) -> _Cause:
     why = f"{to} answers no ARP request for its addresses (arp_ignore {NEVER_ANSWER})."
     title = f"{to} does not answer ARP requests (arp_ignore {NEVER_ANSWER})"
     return _Cause(title, arp_ignore_evidence(tested), why, arp_ignore_fixes(tested))
+
+
+def _leaves_by_another_nic(tested: TestedDirection) -> bool:
+    """Than that of its address, which is in one subnet with the other end."""
+    path, own = tested.test.path, tested.sender.ifindex
+    if not tested.result.network or path is None or not path.ifindex or own is None:
+        return False
+    return path.ifindex != own and tested.link is not None and tested.sender_link is not None
+
+
+def _routed_by_another_nic(tested: TestedDirection) -> _Cause:
+    by, own = tested.link, tested.sender_link
+    assert by is not None and own is not None
+    address = tested.receiver.address.partition("%")[0]
+    looked_up = f"ip route get {tested.receiver.address} from {tested.sender.address}"
+    evidence = (
+        Evidence(f"route to {address}", f"by {by.name}", looked_up),
+        Evidence("subnet of both ends", f"{tested.result.network} on {own.name}", "ip address"),
+    )
+    why = (
+        f"{own.name} has the address in the subnet of {tested.receiver.host}, but the route to it "
+        f"leaves by {by.name}: nobody answers there."
+    )
+    shown = command("ip", _family(tested), "route", "show", "table", "all", "match", address)
+    fix = Fix("here", "Show the routes, then delete the one that leads there", (shown,))
+    return _Cause(f"its route leaves by {by.name}, not by {own.name}", evidence, why, (fix,))
 
 
 def _arp_is_off(host: str, link: Link) -> _Cause:
@@ -240,7 +289,7 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
     if arrived:
         seen = count_noun(sum(packets.packets for packets in arrived), "packet")
         evidence = (Evidence(f"arrived at {receiver}", seen, "packet socket"),)
-        title = f"packets from {sender} arrive and none is answered"
+        title = f"packets from {sender} arrive, and no answer comes back"
         why = (
             f"Possible: a firewall of {receiver} drops or rejects them, or the answers are lost on "
             f"the way back: at the output of {receiver}, between the hosts or on {sender}."
@@ -263,22 +312,36 @@ def _no_answer(tested: TestedDirection, arrived: tuple[ReceivedPackets, ...]) ->
     )
 
 
+def _lost_answers(tested: TestedDirection) -> LostAnswers | None:
+    """Of the first protocol of which the receiver is known to answer; those that came back first:
+    they show the place."""
+    known = [lost for name in ANSWERED_PROTOCOLS if (lost := lost_answers(tested, name))]
+    known.sort(key=lambda lost: not lost.seen)
+    return known[0] if known else None
+
+
+def _answers_are_lost(tested: TestedDirection, lost: LostAnswers) -> Finding:
+    is_at_receiver = lost.made == 0 and not lost.seen
+    return path_finding(
+        "path_no_answer",
+        "critical",
+        tested.peer if is_at_receiver else tested.host,
+        tested.receiver_link if is_at_receiver else tested.link,
+        answer_title(tested, lost),
+        evidence=(
+            *lost_answers_evidence(tested, lost),
+            *_answers(tested),
+            *loss_evidence(tested),
+        ),
+        why=where_answers_are_lost(tested, lost),
+        fixes=show_filters_fix(lost),
+    )
+
+
 def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
     """`is_certain`: no packet came in at the receiver."""
     to = _target(tested)
-    listener = tested.direction.listener
-    evidence: tuple[Evidence, ...] = ()
-    if is_certain and listener is not None and listener.misaddressed:
-        rule = "path_lost"
-        title = f"packets to {to} come there for another MAC address: it drops them"
-        seen = count_noun(sum(one.packets for one in listener.misaddressed), "packet")
-        what = f"for another MAC address at {tested.receiver.host}"
-        evidence = (Evidence(what, seen, "packet socket"), *_neighbour_evidence(tested))
-        why = (
-            f"The neighbour entry for {tested.receiver.address} is static, out of date, or from "
-            "another host, or a router or bridge between the hosts has a wrong one."
-        )
-    elif is_certain:
+    if is_certain:
         rule, title = "path_lost", f"packets to {to} do not arrive"
         why = (
             "Possible: a router, a firewall, a bridge or a VLAN between the hosts, a filter of "
@@ -302,18 +365,78 @@ def _lost(tested: TestedDirection, *, is_certain: bool) -> Finding:
         tested.host,
         tested.link,
         title,
-        evidence=(*evidence, *_answers(tested), *loss_evidence(tested)),
+        evidence=(*_answers(tested), *loss_evidence(tested)),
         why=why,
     )
 
 
+def _wrong_entry(tested: TestedDirection) -> Finding:
+    """What is sent to the receiver is for a MAC address that is not its own."""
+    to = _target(tested)
+    path, listener = tested.test.path, tested.direction.listener
+    mac = path.neighbour_address if path is not None else ""
+    evidence: tuple[Evidence, ...] = ()
+    title = f"packets to {to} are sent to {mac}, which none of its NICs has"
+    if tested.gateway is not None:
+        title = f"packets to {to} are sent to {mac}: gateway {tested.gateway} answers with another"
+    if listener is not None and listener.misaddressed:
+        title = f"packets to {to} come there for another MAC address: it drops them"
+        seen = count_noun(sum(one.packets for one in listener.misaddressed), "packet")
+        what = f"for another MAC address at {tested.receiver.host}"
+        evidence = (Evidence(what, seen, "packet socket"),)
+    return path_finding(
+        "path_lost",
+        "critical",
+        tested.host,
+        tested.link,
+        title,
+        evidence=(
+            *evidence,
+            *_neighbour_evidence(tested),
+            *_answers(tested),
+            *loss_evidence(tested),
+        ),
+        why=_why_wrong(tested),
+        fixes=_wrong_entry_fixes(tested),
+    )
+
+
+def _why_wrong(tested: TestedDirection) -> str:
+    address, path = _next_hop(tested), tested.test.path
+    if not has_wrong_entry(tested.direction, tested.peer):
+        return "A router or bridge between the hosts has a wrong MAC address for it."
+    if path is not None and path.neighbour == PERMANENT:
+        return f"The neighbour entry for {address} is static: the kernel does not ask again."
+    return f"The neighbour entry for {address} is out of date, or from another host."
+
+
+def _next_hop(tested: TestedDirection) -> str:
+    return tested.gateway or tested.receiver.address
+
+
+def _wrong_entry_fixes(tested: TestedDirection) -> tuple[Fix, ...]:
+    """As `nictop check` has them; (): the entry is not on this host."""
+    path, link = tested.test.path, tested.link
+    if path is None or link is None or not has_wrong_entry(tested.direction, tested.peer):
+        return ()
+    address = _next_hop(tested).partition("%")[0]
+    if path.neighbour == PERMANENT:
+        return (remove_entry_fix(link, address, path.neighbour_address),)
+    return (ask_again_fix(link, address),)
+
+
 def _neighbour_evidence(tested: TestedDirection) -> Iterator[Evidence]:
-    """The MAC address to which they are sent, and that of the NIC of the receiver."""
+    """The MAC address to which they are sent, and that of the NIC of the receiver or of the
+    gateway."""
     path, link = tested.test.path, tested.receiver_link
-    if path is not None and path.neighbour_address is not None and tested.gateway is None:
-        shown = str(command("ip", "neighbour", "show", "to", tested.receiver.address))
+    if path is not None and path.neighbour_address is not None:
+        shown = str(command("ip", "neighbour", "show", "to", _next_hop(tested)))
         yield Evidence("sent to", path.neighbour_address, shown)
-    if link is not None and link.address is not None:
+    if tested.gateway is not None:
+        answers = ", ".join(tested.test.macs or ())
+        if answers:
+            yield Evidence(f"{tested.gateway} answers with", answers, _question(tested))
+    elif link is not None and link.address is not None:
         shown = str(command("ip", "link", "show", "dev", link.name))
         yield Evidence(f"MAC address of {tested.receiver.host} {link.name}", link.address, shown)
 
