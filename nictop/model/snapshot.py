@@ -17,8 +17,8 @@ from nictop.limits import MAX_LINKS, MAX_TEXT_CHARS
 from nictop.model.devices.link_history import (
     LinkHistory,
     with_change,
+    with_gone_link,
     with_inventory,
-    without_number,
 )
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.devices.switch_ports import SwitchPorts
@@ -558,7 +558,7 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
         changed = _without_link_counters(changed, change.ifindex)
         if known is not None:
             departed = {**changed.departed, change.ifindex: known}
-            histories = without_number(snapshot.histories, known, change.time)
+            histories = with_gone_link(snapshot.histories, known, change.time)
             changed = replace(changed, departed=departed, histories=histories)
     elif known is not None:
         histories = with_change(snapshot.histories, links[change.ifindex], change.time)
