@@ -168,7 +168,8 @@ def vf_text(vf: VirtualFunction) -> str:
     parts = [address, _vf_vlan_text(vf)]
     parts.append(f"spoof check {_flag_text(vf.spoof_check)}")
     parts.append(f"trust {_flag_text(vf.trust)}")
-    parts.append(f"link {LINK_STATES.get(vf.link_state, vf.link_state) or 'state unknown'}")
+    state = vf.link_state or "state unknown"
+    parts.append(f"link {LINK_STATES.get(state, state)}")
     return " · ".join(parts)
 
 
