@@ -18,8 +18,8 @@ from nictop.model.devices.link_history import (
     IFF_UP,
     LinkHistory,
     with_change,
+    with_gone_link,
     with_inventory,
-    without_number,
 )
 from nictop.model.devices.links import ethtool_driver
 from nictop.model.devices.switch_ports import SwitchPorts
@@ -559,7 +559,7 @@ def _with_link_change(snapshot: Snapshot, change: LinkChange) -> Snapshot:
         changed = _without_link_counters(changed, change.ifindex)
         if known is not None:
             departed = {**changed.departed, change.ifindex: known}
-            histories = without_number(snapshot.histories, known, change.time)
+            histories = with_gone_link(snapshot.histories, known, change.time)
             changed = replace(changed, departed=departed, histories=histories)
     elif known is not None:
         histories = with_change(snapshot.histories, links[change.ifindex], change.time)

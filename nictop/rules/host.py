@@ -15,6 +15,7 @@ from nictop.model.devices.driver_losses import Meaning, loss_positions
 from nictop.model.devices.link_history import LinkHistory, history_key
 from nictop.model.devices.virtual_functions import virtual_functions_in_use
 from nictop.model.managers.configuration import LinkConfiguration
+from nictop.model.managers.link_managers import is_only_described
 from nictop.model.managers.profile_match import ProfileMatches, profile_matches
 from nictop.model.queues.cpu_lists import parse_cpu_list
 from nictop.model.queues.map import QueueMap, queue_map
@@ -234,10 +235,10 @@ class HostFacts:
     def own_profile(self, link: Link) -> Profile | None:
         """The active NetworkManager profile that configures the link; None: there is none, or it
         only describes what was configured otherwise."""
-        profile = self.profiles.active(link)
-        if profile is None or profile.external:
+        device, profile = self.profiles.device(link), self.profiles.active(link)
+        if device is None or profile is None or profile.external:
             return None
-        return profile
+        return None if is_only_described(device, profile) else profile
 
     @cached_property
     def configuration(self) -> LinkConfiguration:

@@ -37,6 +37,7 @@ from nictop.rules.fixes.added_lines import without_added_lines
 from nictop.rules.fixes.commands import Command
 from nictop.rules.fixes.ipv6_addresses import with_ipv6_notes
 from nictop.rules.fixes.odd_names import without_odd_names
+from nictop.rules.fixes.previous_connections import with_previous_connection
 from nictop.rules.fixes.profile_notes import with_profile_notes
 from nictop.rules.host import MIN_SAMPLES, HostFacts, forget_indexes
 from nictop.rules.order import RULE_MODULES, step_of
@@ -424,6 +425,7 @@ def _of_rule(
     for host in hosts:
         if host.name == outcome.host:
             fixes = without_added_lines(with_profile_notes(host, outcome.fixes))
+            fixes = with_previous_connection(host, host.link_at(outcome.ifindex), fixes)
             fixes = without_odd_names(host, with_ipv6_notes(host, fixes, hosts))
             return replace(outcome, rule=rule.name, fixes=fixes)
     return replace(outcome, rule=rule.name)

@@ -224,6 +224,19 @@ def test_a_new_profile_has_no_name_that_is_there_already() -> None:
     assert up == ("nmcli", "con", "up", "id", "ens224-2")
 
 
+def test_the_undo_sets_again_what_others_have_set() -> None:
+    """Of a NIC that NetworkManager only describes."""
+    case = host_of_case("profiles", "networkmanager_only_describes_the_nic")
+    address = {"family": "ipv4", "address": "198.51.100.7", "prefix_length": 24}
+    case["links"]["ens224"]["addresses"] = [address]
+    host = host_facts(case)
+    job = give_address(host, link_of(host, "ens224"), STATIC)
+    first, *_, last = map(str, job.fix.undo)
+    assert first == "nmcli device disconnect ens224"
+    assert last == "ip address add 198.51.100.7/24 dev ens224"
+    assert "198.51.100.7/24 on ens224 was not set by NetworkManager" in job.fix.note
+
+
 def test_a_gateway_is_for_a_default_route() -> None:
     host, link = generated()
     routed = AddressRequest("192.0.2.10/24", "192.0.2.1", default_route=True)

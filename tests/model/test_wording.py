@@ -267,7 +267,8 @@ def test_virtual_functions() -> None:
         "state unknown"
     )
     assert vf_text(VirtualFunction(1, "00:00:00:00:00:00", vlan=0, link_state="auto")) == (
-        "no MAC set by the PF · no VLAN · spoof check unknown · trust unknown · link auto"
+        "no MAC set by the PF · no VLAN · spoof check unknown · trust unknown · "
+        "link auto: that of the port"
     )
     assert vf_text(VirtualFunction(2, None)).startswith("MAC unknown · VLAN unknown · ")
     assert (

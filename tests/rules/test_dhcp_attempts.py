@@ -39,7 +39,8 @@ def hosts(rule: str, case: str) -> list[dict[str, Any]]:
 def test_a_failure_that_was_seen_is_told_with_its_time(rule: str, case: str) -> None:
     """Also after the carrier came back; beside the evidence that the next attempt is being made."""
     finding = found(rule, case)
-    assert finding.title.startswith("DHCP failed before, trying again")
+    assert finding.title.startswith("DHCP failed (seen 08:00:00 UTC), trying again")
+    assert finding.why.endswith("A nictop that was started since then does not know of it.")
     assert finding.severity == "critical"
     assert SEEN in finding.why and "not known" not in finding.why
     (state,) = [one.value for one in finding.evidence if one.what == "state"]

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import pytest
 
+from nictop.model.managers.link_managers import is_only_described
 from nictop.model.text.words import address_text
 from nictop.probe.records import Link
 from nictop.rules import Finding, Fix, HostFacts, diagnose
@@ -173,6 +174,36 @@ def test_what_can_be_undone_is_undone() -> None:
         )
         is_known = not any((one.finding.rule, line[:10]) in NOT_UNDONE for line in one.lines)
         return is_change and is_known and not one.fix.undo
+
+    assert broken(is_left) == []
+
+
+def test_an_undo_ends_with_what_was_active() -> None:
+    """Where a fix activates a profile that is not active now."""
+
+    def is_left(one: TypedFix) -> bool:
+        ups = [line for line in one.lines if line.startswith("nmcli con up ")]
+        manager = one.host.profiles.manager
+        link = one.host.link_at(one.finding.ifindex)
+        if one.fix.where != "here" or not (ups and one.fix.undo) or manager is None or not link:
+            return False
+        named = [word for line in ups for word in re.findall(r"(?:id|uuid) '?([^' ]+)", line)]
+        active = one.host.profiles.active(link)
+        known = one.host.profiles.by_uuid
+        running = [known[uuid] for uuid in one.host.profiles.active_on if uuid in known]
+        if {text for profile in running for text in (profile.id, profile.uuid)} & set(named):
+            return False
+        undo = [str(step) for step in one.fix.undo]
+        if active is None:
+            ends = ("con delete", "con down", "con up", "device disconnect")
+            return not any(line.startswith(f"nmcli {end}") for line in undo for end in ends)
+        device = one.host.profiles.device(link)
+        if is_only_described(device, active):  # type: ignore[arg-type]
+            again = [f"ip address add {address_text(address)} dev" for address in link.addresses]
+            return undo[0] != f"nmcli device disconnect {link.name}" or not all(
+                any(line.startswith(text) for line in undo) for text in again
+            )
+        return undo[-1] != f"nmcli con up uuid {active.uuid}"
 
     assert broken(is_left) == []
 

@@ -4,6 +4,7 @@ commands work as printed and leave no finding."""
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -59,7 +60,9 @@ def addresses(manager: PrivateNetworkManager, name: str = NIC) -> list[str]:
 def test_the_generated_profile_gets_an_address_and_a_name(manager: PrivateNetworkManager) -> None:
     """The first fix: the NIC has its address, the profile its name, and there is no finding."""
     finding = only(manager, GENERATED)
-    assert finding.title == 'no DHCP reply yet; auto-generated profile "Wired connection 1"'
+    assert finding.title == (
+        'no DHCP reply yet, earlier attempts unknown; auto-generated profile "Wired connection 1"'
+    )
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
     assert addresses(manager) == ["192.0.2.9/24"]
@@ -174,17 +177,42 @@ def test_the_fix_with_a_new_profile(manager: PrivateNetworkManager) -> None:
     only(manager, GENERATED)
 
 
-def test_a_manually_set_address_is_kept(manager: PrivateNetworkManager) -> None:
-    """The device is then managed externally; the commands contain no placeholders."""
+def test_a_manually_set_address_is_no_use_of_the_generated_profile(
+    manager: PrivateNetworkManager,
+) -> None:
+    """The device is then managed externally: nobody is told to activate another profile."""
     manager.nmcli("con", "down", "Wired connection 1")
     assert only(manager, "profile_does_not_connect_by_itself").title == "disconnected manually"
     manager.namespace.run(["ip", "address", "add", "198.51.100.7/24", "dev", NIC])
     manager.wait_for(lambda: manager.device_state(NIC) == ACTIVATED)
-    finding = only(manager, GENERATED)
-    assert finding.title == 'configured externally; auto-generated profile "Wired connection 1"'
-    run_in_bash(manager, finding.fixes[0].commands)
     assert findings(manager) == {}
-    assert addresses(manager) == ["198.51.100.7/24"]
+
+
+def test_an_undo_brings_back_what_others_have_set() -> None:
+    """A NIC that NetworkManager only describes: the fix of a profile for its former name removes
+    address and route, and the undo sets them again without activating anything."""
+    address, route = "198.51.100.7/24", "203.0.113.0/24"
+    with networkmanager_with_nics(NIC) as place:
+        manager = place.manager
+        run = manager.namespace.run
+        run(["ip", "link", "property", "add", "dev", NIC, "altname", "ens5"])
+        words = ("ipv4.method", "manual", "ipv4.addresses", "192.0.2.9/24")
+        manager.nmcli(
+            "con", "add", "type", "ethernet", "ifname", "ens5", "con-name", "ens5", *words
+        )
+        run(["ip", "address", "add", address, "dev", NIC])
+        run(["ip", "route", "add", route, "via", "198.51.100.1", "dev", NIC])
+        manager.wait_for(lambda: manager.only_describes(NIC))
+        finding = find_finding((place,), "configuration_names_an_old_name", NIC)
+        assert finding is not None
+        fix = finding.fixes[0]
+        assert f"{address} on {NIC} was not set by NetworkManager" in fix.note
+        run_in_bash(manager, fix.commands)
+        assert addresses(manager) == ["192.0.2.9/24"]
+        run_in_bash(manager, fix.undo)
+        manager.wait_for(lambda: manager.only_describes(NIC))
+        assert addresses(manager) == [address]
+        assert route in run(["ip", "route", "show", "dev", NIC])
 
 
 def test_networkmanager_receives_lldp(manager: PrivateNetworkManager) -> None:
@@ -250,10 +278,12 @@ def test_dhcp_that_never_answers(manager: PrivateNetworkManager) -> None:
     _set_cable(manager, "up")
     manager.wait_for(lambda: manager.device_state(NIC) == IP_CONFIG)
     again = findings_of(read_host_facts(manager, known))["dhcp_never_answered", NIC]
-    assert (again.severity, again.title) == ("critical", "DHCP failed before, trying again")
+    assert again.severity == "critical"
+    assert re.fullmatch(r"DHCP failed \(seen [0-9:]{8} UTC\), trying again", again.title)
     assert "An attempt had failed before NetworkManager was read at 2" in again.why
     new = only(manager, "dhcp_never_answered")
-    assert (new.severity, new.title) == ("warning", "no DHCP reply yet"), "nictop was started now"
+    wanted = ("warning", "no DHCP reply yet, earlier attempts unknown")
+    assert (new.severity, new.title) == wanted, "nictop was started now"
     run_in_bash(manager, finding.fixes[0].commands, ADDRESS="192.0.2.9/24")
     assert findings(manager) == {}
 

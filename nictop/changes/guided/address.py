@@ -15,6 +15,7 @@ from nictop.probe.records import IpSettings, Link, Profile
 from nictop.rules import Fix, HostFacts
 from nictop.rules.fixes.address_files import AddressRequest
 from nictop.rules.fixes.commands import command
+from nictop.rules.fixes.previous_connections import with_previous_connection
 from nictop.rules.fixes.profiles import (
     AUTOCONNECT_PRIORITY,
     SEVERAL_DEVICES,
@@ -49,7 +50,8 @@ def address_fix(host: HostFacts, link: Link, request: AddressRequest) -> tuple[F
         command("nmcli", "con", "up", *which),
     )
     note = _note(link, profile, name, bound)
-    return Fix("here", "Set it in its profile", lines, True, undo, note=note), name
+    fix = Fix("here", "Set it in its profile", lines, True, undo, note=note)
+    return _complete(host, link, fix), name
 
 
 def own_profile(host: HostFacts, link: Link) -> Profile | None:
@@ -233,8 +235,10 @@ def _new(host: HostFacts, link: Link, family: str, settings: list[str]) -> tuple
         command("nmcli", "con", "add", *words, *settings),
         command("nmcli", "con", "up", *which),
     )
-    undo = [command("nmcli", "con", "delete", *which)]
-    active = host.profiles.active(link)
-    if active is not None and not active.external:
-        undo.append(command("nmcli", "con", "up", "uuid", active.uuid))
-    return Fix("here", "Create a profile", lines, True, tuple(undo)), name
+    undo = (command("nmcli", "con", "delete", *which),)
+    return _complete(host, link, Fix("here", "Create a profile", lines, True, undo)), name
+
+
+def _complete(host: HostFacts, link: Link, fix: Fix) -> Fix:
+    (complete,) = with_previous_connection(host, link, (fix,))
+    return complete

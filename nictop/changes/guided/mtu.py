@@ -235,15 +235,22 @@ def mtu_warnings(
     return (
         *_local_warnings(host, link, mtu),
         *_expected_findings(host, link, mtu, others),
-        _path_warning(mtu),
+        _path_warning(link, mtu),
     )
 
 
-def _path_warning(mtu: int) -> str:
+def _path_warning(link: Link, mtu: int) -> str:
+    """On the hosts at the other ends, whose MTU is mostly not known."""
+    exception = "some NICs receive them, such as virtio"
+    measure = "nictop path measures what the path passes"
+    if mtu < link.mtu:
+        return (
+            f"hosts in its subnets with a larger MTU may send frames that {link.name} then drops "
+            f"({exception}); {measure}"
+        )
     return (
-        f"every other host in its subnets needs MTU {mtu} too, and every switch on the path must "
-        f"pass it; "
-        "nictop path measures what the path passes"
+        f"hosts in its subnets with an MTU below {mtu} may drop frames larger than theirs "
+        f"({exception}), and every switch on the path must pass them; {measure}"
     )
 
 

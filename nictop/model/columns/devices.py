@@ -374,7 +374,7 @@ _COLUMNS: tuple[Column[DeviceRow], ...] = (
         source="state mark, and link speed (IFF_UP, IFLA_CARRIER; ETHTOOL_MSG_LINKMODES_GET), ? if "
                "that is not known or not read yet, n/a if the driver reports none; of "
                "a VF: its link "
-        "state (IFLA_VF_LINK_STATE)"),
+        "state (IFLA_VF_LINK_STATE; auto: that of the port)"),
     Column("profile", "PROFILE", "", 18, 4, "left", _of_link(profile_name),
         source="active profile, else the network manager (NetworkManager D-Bus; networkd, "
                "netplan, ifupdown files)"),

@@ -12,7 +12,7 @@ takes its carrier, and both may be over before the next inventory.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
@@ -41,7 +41,7 @@ MAX_INVENTORY_SECONDS = 300.0
 """What was reported while an inventory was taken is newer than it, at most by this much."""
 MAX_HISTORIES = 2 * MAX_LINKS
 MAX_TEXTS = 12
-GONE_AND_ANOTHER = "gone, and another one has its name"
+ANOTHER_HAS_ITS_NAME = ", and another one has its name"
 MAX_LOST_ADDRESSES, MAX_LOST_ROUTES = 16, 16
 """Of one link."""
 MAX_MAC_ADDRESSES = 8
@@ -125,6 +125,8 @@ class LinkHistory:
     """(ifindex, name) of the bridge of which it was a port when an inventory last read it."""
     left_bridge: LeftBridge | None = None
     """The last one; None: it is a port of something now."""
+    gone: float | None = None
+    """CLOCK_MONOTONIC when it was first seen to be gone; None: it is there."""
 
     @property
     def watched(self) -> float:
@@ -185,7 +187,16 @@ def with_inventory(
             if has_addresses and has_routes:
                 history = replace(history, ipv6_loss="")
         recent[key] = history
-    return _newest(recent)
+    return _newest(_with_gone(recent, inventory))
+
+
+def _with_gone(histories: dict[str, LinkHistory], inventory: Inventory) -> dict[str, LinkHistory]:
+    present = {history_key(link) for link in inventory.links}
+    for key, history in histories.items():
+        is_new = history.points[-1].time > inventory.time
+        if key not in present and history.gone is None and not is_new:
+            histories[key] = replace(history, gone=inventory.time)
+    return histories
 
 
 def history_key(link: Link) -> str:
@@ -218,15 +229,19 @@ def with_change(
     return {**histories, key: _continued(before, link, time)}
 
 
-def without_number(
+def with_gone_link(
     histories: dict[str, LinkHistory], link: Link, time: float
 ) -> dict[str, LinkHistory]:
     """The histories after a link is gone: its number may be that of another one later."""
     key = history_key(link)
-    if link.device is not None or key not in histories:
+    before = histories.get(key)
+    if before is None or before.ifindex != link.ifindex:
         return histories
     others = dict(histories)
-    others[f"{key} until {time}"] = others.pop(key)
+    if link.device is None:
+        del others[key]
+        key = f"{key} until {time}"
+    others[key] = replace(before, gone=time)
     return others
 
 
@@ -386,9 +401,14 @@ def _history_of(link: Link, points: tuple[Point, ...], *, is_settled: bool) -> L
     )
 
 
-def history_texts(histories: Mapping[str, LinkHistory], links: Iterable[Link]) -> tuple[str, ...]:
-    """``ens224 made again once, lost its carrier 2 times``: what happened while the host was
-    watched, of which the answer at its end shows nothing. `links`: those that are there now."""
+def history_texts(
+    histories: Mapping[str, LinkHistory],
+    links: Iterable[Link],
+    time_text: Callable[[float], str],
+) -> tuple[str, ...]:
+    """``ens224 made again once, lost its carrier 2 times``, ``ens256 was gone at 08:01:40 UTC``:
+    what happened while the host was watched, of which the answer at its end shows nothing.
+    `links`: those that are there now."""
     present = {history_key(link): link.name for link in links}
     names = frozenset(present.values())
     found = []
@@ -403,12 +423,21 @@ def history_texts(histories: Mapping[str, LinkHistory], links: Iterable[Link]) -
             if number
         ]
         if key not in present:
-            parts.append(GONE_AND_ANOTHER if history.name in names else "gone now")
+            parts.append(_gone_text(history, names, time_text))
         if parts:
             found.append(f"{history.name or key} {', '.join(parts)}")
     if len(found) > MAX_TEXTS:
         found[MAX_TEXTS - 1 :] = [f"{len(found) - MAX_TEXTS + 1} other interfaces changed"]
     return tuple(found)
+
+
+def _gone_text(
+    history: LinkHistory, names: Collection[str], time_text: Callable[[float], str]
+) -> str:
+    text = "is gone"
+    if history.gone is not None:
+        text = f"was gone at {time_text(history.gone)}"
+    return text + ANOTHER_HAS_ITS_NAME if history.name in names else text
 
 
 def count_text(number: int) -> str:

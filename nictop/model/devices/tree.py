@@ -231,10 +231,12 @@ class _TreeBuilder:
 
     def vfs(self, pci: PciFunction, own: Sequence[Link]) -> list[_Node]:
         """The VFs of a physical function: those with a PCI function here, and those known only from
-        its netdev."""
+        its netdev. Functions may be read later than netdevs: of a function that has none any more
+        the netdev reports none either (IFLA_NUM_VF, dev_num_vf), once it is read again."""
         reporting = next((link for link in own if link.virtual_functions), None)
         reported: dict[int, VirtualFunction] = {}
-        if reporting is not None:
+        are_gone = pci.sriov is not None and not pci.sriov.num_vfs
+        if reporting is not None and not are_gone:
             reported = {vf.number: vf for vf in reporting.virtual_functions}
         addresses: dict[int, str] = {}
         if pci.sriov is not None:

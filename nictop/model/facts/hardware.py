@@ -155,16 +155,21 @@ def lane_texts(lanes: Sequence[Optics]) -> tuple[str, ...]:
 ZERO_MAC_ADDRESS = "00:00:00:00:00:00"
 
 
+LINK_STATES = {"auto": "auto: that of the port"}
+"""What the PF sets for the link of a VF (IFLA_VF_LINK_STATE), where the word is not clear."""
+
+
 def vf_text(vf: VirtualFunction) -> str:
     """Settings by the physical function: ``52:54:00:… · VLAN 100 · spoof check on · trust off ·
-    link auto``."""
+    link auto: that of the port``."""
     address = vf.address or "MAC unknown"
     if address == ZERO_MAC_ADDRESS:
         address = "no MAC set by the PF"
     parts = [address, _vf_vlan_text(vf)]
     parts.append(f"spoof check {_flag_text(vf.spoof_check)}")
     parts.append(f"trust {_flag_text(vf.trust)}")
-    parts.append(f"link {vf.link_state or 'state unknown'}")
+    state = vf.link_state or "state unknown"
+    parts.append(f"link {LINK_STATES.get(state, state)}")
     return " · ".join(parts)
 
 

@@ -11,6 +11,7 @@ from nictop.model.snapshot import inventory_age, outdated_text, recorded_age_tex
 from nictop.model.text import units
 from nictop.model.text.units import whole_seconds
 from nictop.model.text.words import kernel_text, recorded_text
+from nictop.model.time_axis import short_event_time_text
 from nictop.probe.light_dataclasses import dataclass
 from nictop.report.facts.hosts import UnreachableHost
 from nictop.rules import HostFacts
@@ -51,7 +52,8 @@ class CheckedHost:
     reboots: tuple[RebootTime, ...] = ()
     """While it was watched or recorded, oldest first."""
     link_events: tuple[str, ...] = ()
-    """``ens224 made again once``: what happened to its NICs while it was watched."""
+    """``ens224 made again once``, ``ens256 was gone at 08:01:40 UTC``: what happened to its NICs
+    while it was watched."""
 
 
 def checked_host(host: HostFacts) -> CheckedHost:
@@ -73,8 +75,15 @@ def checked_host(host: HostFacts) -> CheckedHost:
         incomplete=host.snapshot.incomplete,
         inventory_age=inventory_age(host.snapshot),
         reboots=host.snapshot.reboots,
-        link_events=history_texts(host.snapshot.histories, host.links),
+        link_events=_link_events(host),
     )
+
+
+def _link_events(host: HostFacts) -> tuple[str, ...]:
+    def time_text(time: float) -> str:
+        return f"{short_event_time_text(host.inventory, time)} UTC"
+
+    return history_texts(host.snapshot.histories, host.links, time_text)
 
 
 def checked_host_text(host: CheckedHost) -> str:
@@ -94,7 +103,8 @@ def checked_host_text(host: CheckedHost) -> str:
             parts.append("without the checks of Linux hosts")
     if host.seconds:
         parts.append(f"rates over {units.duration(host.seconds)}")
-    parts += (f"meanwhile {text}" for text in host.link_events)
+    if host.link_events:
+        parts.append(f"while it was watched: {'; '.join(host.link_events)}")
     if not host.root:
         parts.append("not root")
     return " · ".join(clean(part) for part in parts)

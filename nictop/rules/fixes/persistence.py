@@ -178,7 +178,7 @@ def active_profile(host: HostFacts, link: Link) -> str | None:
     if manager is None or link.ifindex not in manager.devices:
         return None
     device = manager.devices[link.ifindex]
-    if not device.managed or not device.active_profile:
+    if not device.managed or not device.active_profile or device.external:
         return None
     for profile in manager.profiles:
         if profile.uuid == device.active_profile and profile.external:

@@ -80,14 +80,14 @@ def _named(host: HostFacts, fix: Fix, action: str) -> list[str]:
             continue
         if step.argv[:3] != ("nmcli", "con", action):
             continue
-        uuid = _uuid_of(host, step.argv[3], step.argv[4])
+        uuid = uuid_of(host, step.argv[3], step.argv[4])
         if uuid is not None:
             found.append(uuid)
     return found
 
 
-def _uuid_of(host: HostFacts, kind: str, name: str) -> str | None:
-    """`kind`: uuid or id."""
+def uuid_of(host: HostFacts, kind: str, name: str) -> str | None:
+    """`kind`: uuid or id. None: there is no profile of this name."""
     if kind == "uuid":
         return name
     for profile in host.profiles.profiles:

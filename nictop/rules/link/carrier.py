@@ -304,18 +304,25 @@ def _may_have_speed(link: Link, speeds: tuple[int, ...]) -> bool:
 
 
 def _flap_fixes(host: HostFacts, link: Link, *, saving: bool) -> tuple[Fix, ...]:
-    if link.kind == "veth":
-        return flap_fixes(host, link)  # its driver logs nothing
-    show = joined(
-        "|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link")
-    )
-    log = Fix("here", "Show link messages of the kernel", (show,))
+    log = _log_fixes(host, link)
     if not saving:
-        return log, *flap_fixes(host, link)
+        return *log, *flap_fixes(host, link)
     fixes = [*eee_fixes(host, link)]
     if link_driver(link) == "igc":
         fixes += aspm_fixes(link, host.function_of(link))
-    return *fixes, log, Fix("switch", "Then check cable and switch port", ())
+    return *fixes, *log, Fix("switch", "Then check cable and switch port", ())
+
+
+def _log_fixes(host: HostFacts, link: Link) -> tuple[Fix, ...]:
+    """Where there is something to see: virtio_net, veth and others log no losses."""
+    logged = link_messages(host, link, "link_lost", within=math.inf, since_created=False)
+    may_be_logged = host.inventory.messages is None and link_driver(link) in DRIVERS_THAT_LOG_LOSSES
+    if logged is None and not may_be_logged:
+        return ()
+    show = joined(
+        "|", command("dmesg", "-T"), command("grep", "-F", link.name), command("grep", "-i", "link")
+    )
+    return (Fix("here", "Show link messages of the kernel", (show,)),)
 
 
 @host_rule("critical", yields_to=("ip_address_is_on_two_hosts",), uses=("addresses",))

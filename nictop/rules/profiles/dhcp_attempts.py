@@ -10,20 +10,22 @@ from nictop.model.managers.networkmanager_states import (
     IP_CONFIG,
     has_no_address,
 )
-from nictop.model.time_axis import event_time_text
+from nictop.model.time_axis import event_time_text, short_event_time_text
 from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Link, ManagedDevice, Profile
 from nictop.rules.finding import Severity
 from nictop.rules.host import HostFacts
 
 NO_REPLY_YET = "no DHCP reply yet"
-TRYING_AGAIN = "DHCP failed before, trying again"
+EARLIER_UNKNOWN = f"{NO_REPLY_YET}, earlier attempts unknown"
 NOT_TRYING = "DHCP failed, not trying now"
 FIRST_ATTEMPT = (
     "No failed attempt was read, but whether one has failed is not known: NetworkManager begins "
     "the next one at once, and does not tell it then (journalctl -u NetworkManager). The finding "
-    "becomes critical when a failure is read."
+    "becomes critical when a failure is read, which another nictop that has watched for longer may "
+    "have done."
 )
+ONLY_THIS_SESSION = "A nictop that was started since then does not know of it."
 LATER_ONES = "Later ones may not have been read (journalctl -u NetworkManager)."
 RETRY = "NetworkManager tries again by itself."
 
@@ -52,7 +54,9 @@ def dhcp_attempts(
     if not DISCONNECTED < device.state < ACTIVATED:
         return None
     if failed_at is not None:
-        return DhcpAttempts("critical", TRYING_AGAIN, seen.rstrip())
+        when = short_event_time_text(host.inventory, failed_at)
+        title = f"DHCP failed (seen {when} UTC), trying again"
+        return DhcpAttempts("critical", title, f"{seen}{ONLY_THIS_SESSION}")
     if device.state >= IP_CONFIG:
-        return DhcpAttempts("warning", NO_REPLY_YET, FIRST_ATTEMPT)
+        return DhcpAttempts("warning", EARLIER_UNKNOWN, FIRST_ATTEMPT)
     return None

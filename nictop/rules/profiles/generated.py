@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from nictop.model.devices.link_history import losses_after_the_first_carrier
 from nictop.model.devices.links import global_addresses, has_global_address
-from nictop.model.managers.link_managers import is_only_described
 from nictop.model.managers.networkmanager_states import (
     ACTIVATED,
     DEACTIVATING,
@@ -63,13 +62,13 @@ Case = tuple[Link, ManagedDevice, Profile]
         "profile_names_a_missing_interface",
         "profile_names_a_missing_mac_address",
         "configuration_names_an_old_name",
-        "networkmanager_only_describes_the_nic",
     ),
     needs=("pci.physical_function",),
     uses=("networkmanager",),
 )
 def profile_is_generated(host: HostFacts) -> Outcomes:
-    """A NIC uses a profile that NetworkManager generated, because no other profile matches it.
+    """A NIC depends on a profile that NetworkManager generated: it is the active one, or the only
+    one that matches.
 
     NetworkManager generates a profile for every Ethernet device without one: "Wired connection 1",
     in memory only, with DHCP. Without a DHCP server the NIC never gets an IPv4 address, between two
@@ -82,8 +81,9 @@ def profile_is_generated(host: HostFacts) -> Outcomes:
     in progress and no failure was seen, the NIC is between two activations, or has lost its carrier
     since it is there. Info: the NIC is down or never had a carrier, or is a virtual
     function without an address whose physical function is on this host: it is not assigned to a
-    guest yet, and those of a port in the same state are reported once. Not reported: NICs with one
-    of your profiles active, and NICs that were disconnected manually.
+    guest yet, and those of a port in the same state are reported once. Not reported: NICs with
+    another profile active, also one that only describes what was set outside NetworkManager
+    ("connected (externally)"), and NICs that were disconnected manually.
 
     Without a carrier what is missing is the carrier, and no profile helps: the fix is that of the
     port.
@@ -135,9 +135,8 @@ def _cases(host: HostFacts, manager: NetworkManager) -> Iterator[Case]:
 
 def _depends_on(host: HostFacts, link: Link, device: ManagedDevice, profile: Profile) -> bool:
     """The NIC uses the profile, or has no other one."""
-    active = host.profiles.active(link)
-    if active is not None:
-        return active.uuid == profile.uuid or is_only_described(device, active)
+    if device.active_profile is not None:
+        return device.active_profile == profile.uuid
     return not host.profiles.user_profiles(link) and not is_disconnected_by_user(device)
 
 
@@ -152,7 +151,6 @@ def _generated(
     """`is_assigned`: not a virtual function that waits for a guest."""
     severity, title, outlook = _state(host, link, device, profile)
     own = host.profiles.user_profiles(link)
-    active = host.profiles.active(link)
     static = not global_addresses(link, "ipv4")
     title = f"{title} {quoted_name(profile.id)}"
     fixes = [rename(host, link, profile, static=static)]
@@ -176,12 +174,7 @@ def _generated(
             why=f"{CAUSES[nic_kind(host, link)].down} {why}",
             fixes=plug_in_fixes(host, link),
         )
-    if is_only_described(device, active):
-        severity = "warning"
-        title = f"configured externally; auto-generated profile {quoted_name(profile.id)}"
-        # NetworkManager's profile for the external configuration has the interface's name, too
-        fixes = [rename(host, link, profile, static=True)]
-    elif own:
+    if own:
         first = own[0].profile
         title = f"uses auto-generated {quoted_name(profile.id)}, not your {quoted_name(first.id)}"
         fixes.insert(0, _activate_own(host, link, profile, first))

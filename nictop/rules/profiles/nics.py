@@ -191,11 +191,10 @@ def is_next_queued(device: ManagedDevice) -> bool:
 
 
 def state_evidence(device: ManagedDevice) -> Evidence:
-    return Evidence(
-        "state",
-        device_state_text(device.state, device.reason),
-        "NetworkManager: Device.StateReason",
-    )
+    text = device_state_text(device.state, device.reason)
+    if device.external and device.state == ACTIVATED:
+        text += " (externally)"  # as nmcli prints it
+    return Evidence("state", text, "NetworkManager: Device.StateReason")
 
 
 def address_evidence(link: Link) -> Evidence:

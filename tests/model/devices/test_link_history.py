@@ -337,16 +337,16 @@ def test_what_happened_is_told_where_the_last_state_does_not_show_it() -> None:
     other = link(0, ifindex=3, device="virtio1")
     histories = with_inventory({}, inventory(0.0, link(2), other))
     histories = with_inventory(histories, inventory(5.0))
-    assert history_texts(histories, ()) == ("eth0 gone now", "eth0 gone now")
+    assert history_texts(histories, (), str) == ("eth0 was gone at 5.0", "eth0 was gone at 5.0")
     again = link(4, ifindex=9)
     histories = with_inventory(histories, inventory(10.0, again))
     told = (
         "eth0 made again once, lost its carrier once",
-        "eth0 gone, and another one has its name",
+        "eth0 was gone at 5.0, and another one has its name",
     )
-    assert history_texts(histories, [again]) == told
+    assert history_texts(histories, [again], str) == told
     quiet = with_inventory({}, inventory(0.0, link(2)))
-    assert history_texts(quiet, [link(2)]) == ()
+    assert history_texts(quiet, [link(2)], str) == ()
 
 
 def test_losses_between_two_inventories_are_counted_where_the_kernel_reports_them() -> None:
@@ -409,7 +409,7 @@ def test_the_first_loss_of_a_netdev_is_none(changes: int, has_carrier: bool, los
 
 
 def texts(snapshot: Snapshot) -> tuple[str, ...]:
-    return history_texts(snapshot.histories, snapshot.links.values())
+    return history_texts(snapshot.histories, snapshot.links.values(), str)
 
 
 def event(ifindex: int, time: float, *, gone: bool = False, **fields: Any) -> Line:
@@ -433,6 +433,15 @@ def test_a_netdev_without_a_device_has_a_history(kind: str) -> None:
     assert texts(again) == ("eth0 lost its carrier once",)
 
 
+def test_a_nic_that_is_gone_is_told_with_its_time() -> None:
+    """That of the event, and no later inventory changes it; it is not told of one that is back."""
+    lines = (Line(inventory=inventory(10.0, link(4))), event(2, 11.0, gone=True))
+    gone = snapshot_after(*lines, Line(inventory=inventory(15.0)))
+    assert texts(gone) == ("eth0 was gone at 11.0",)
+    back = snapshot_after(*lines, Line(inventory=inventory(15.0, link(4))))
+    assert texts(back) == ()
+
+
 def test_a_netdev_made_again_under_its_name_is_another_one() -> None:
     """What the first one lost is not what the second one lost."""
     first = link(4, None, device=None, kind="veth")
@@ -441,7 +450,7 @@ def test_a_netdev_made_again_under_its_name_is_another_one() -> None:
     new = snapshot_after(
         Line(inventory=inventory(10.0, first)), gone, Line(inventory=inventory(12.0, second))
     )
-    assert texts(new) == ("eth0 gone, and another one has its name",)
+    assert texts(new) == ("eth0 was gone at 11.0, and another one has its name",)
     assert new.histories[history_key(second)].new_losses == 0
 
 
@@ -452,7 +461,7 @@ def test_a_number_that_another_netdev_has_later() -> None:
     snapshot = snapshot_after(
         Line(inventory=inventory(10.0, first)), gone, Line(inventory=inventory(12.0, again))
     )
-    assert texts(snapshot) == ("eth0 gone, and another one has its name",)
+    assert texts(snapshot) == ("eth0 was gone at 11.0, and another one has its name",)
 
 
 def test_ports_of_one_device_are_not_made_again_by_each_other() -> None:

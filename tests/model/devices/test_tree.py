@@ -102,6 +102,20 @@ def test_rows_have_their_records() -> None:
     assert all(len(row.prefix) == row.depth for row in rows.values())
 
 
+def test_virtual_functions_that_are_gone_have_no_row() -> None:
+    """Functions are read before the netdevs again: the netdev still reports what was."""
+    host = live_host()
+    functions = tuple(
+        replace(pci, sriov=Sriov(8, 0, True, ())) if pci.address == "0000:02:00.0" else pci
+        for pci in host.pci
+        if pci.physical_function is None
+    )
+    links = tuple(link for link in host.links.values() if link.name != "ens224v0")
+    rows = tree(links, functions)
+    assert any(link.virtual_functions for link in links)
+    assert [row.title for row in rows if row.kind == "vf"] == []
+
+
 def test_ascii_guides() -> None:
     lines = drawn(device_tree(live_host()), glyphs=ASCII)
     assert lines[3:5] == ["| | ` ens224.100", "| | VF 0 02:10.0"]
