@@ -1006,9 +1006,7 @@ def load_texts(load: HostLoad) -> Iterator[str]:
     if load.is_busy_by_others:
         yield NO_COST
     yield from machine_texts(load)
-    drops = ring_drops_text(load)
-    if drops:
-        yield drops
+    yield from _drop_texts(load)
     if load.machine_of:
         yield f"the same machine as {clean(load.machine_of)}: its CPUs count once in a verdict"
 
@@ -1021,11 +1019,12 @@ def hottest_softirq_text(load: HostLoad) -> str:
     return f"softirq {units.percentage(busy.hottest_softirq)}"
 
 
-def ring_drops_text(load: HostLoad) -> str:
-    """``12 packets dropped by the NIC``; "": none."""
-    if not load.ring_drops:
-        return ""
-    return f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC"
+def _drop_texts(load: HostLoad) -> Iterator[str]:
+    """``12 packets dropped by the NIC``, ``9 packets dropped instead of sent``"""
+    if load.ring_drops:
+        yield f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC"
+    if load.send_drops:
+        yield f"{count_noun(load.send_drops, 'packet')} dropped instead of sent"
 
 
 def machine_texts(load: HostLoad) -> Iterator[str]:
