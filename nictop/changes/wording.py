@@ -28,6 +28,7 @@ from nictop.changes.events import (
 from nictop.changes.progress import ChangeProgress
 from nictop.model.text.terminal import clean, wrap
 from nictop.model.text.units import local_time_text
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.records import PlannedAction
 from nictop.rules.fixes.commands import stored_line
@@ -79,41 +80,61 @@ UNFILLED_TEXT = (
     "is asked for them."
 )
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
-PLANNED_LABELS, OLD_PLAN_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
-    ("current", "new"),
-    ("when planned", "new"),
-    ("previous", "applied"),
-    ("previous", "new"),
-    ("when planned", "requested"),
-)
-"""Labels of the values before and after: as they are, as they were before what was read of the host
-since, once applied (something else may have changed
-them since), while it is not known which are, and of a plan that was not applied: the host may have
-changed since."""
+ONCE_KEPT = ", once it is kept"
+
+
+@dataclass(frozen=True)
+class PlanWords:
+    """How the values of a plan are said in one state of its change."""
+
+    before: str
+    """Label of the values before the change."""
+    after: str
+    """Label of those of the change. Once applied, something else may have changed them since."""
+    lasting: str | None
+    """Behind what survives a reboot; None: nothing of the change is there, and no action has a
+    persistence."""
+    is_of_now: bool = False
+    """The warnings are about what is to come; else they are those of when it was planned."""
+
+
+PLANNED = PlanWords("current", "new", "", is_of_now=True)
+OLD_PLAN = PlanWords("when planned", "new", "")
+"""Something newer was read of the host."""
+APPLYING = PlanWords("previous", "new", ONCE_KEPT)
+APPLIED = PlanWords("previous", "applied", ONCE_KEPT)
+KEPT = PlanWords("previous", "applied", "")
+OVERRIDDEN = PlanWords("previous", "applied", ", where nothing else has changed it")
+REMOVED = PlanWords("previous", "requested", None)
+"""It is being rolled back, or was, or what it had applied has ended with a restart."""
+NOT_KNOWN = PlanWords("previous", "requested", ", if it was kept")
+UNUSED = PlanWords("when planned", "requested", None)
+"""It was not applied: the host may have changed since."""
 
 
 def plan_lines(
     plan: Sequence[PlannedAction],
     cells: int,
     *,
-    labels: tuple[str, str] = PLANNED_LABELS,
+    words: PlanWords = PLANNED,
     has_ended: bool = False,
 ) -> Iterator[str]:
-    """The actions with their values before and after, under `labels`, in lines of about `cells`
-    cells. `has_ended`: kept or rolled back, so that there is no checkpoint any more."""
-    before, after = labels
+    """The actions with their values before and after, in lines of about `cells` cells. `has_ended`:
+    kept or rolled back, so that there is no checkpoint any more."""
     for number, action in enumerate(plan, 1):
         command = command_of(action.words)
         is_changed = action.before != action.after
         yield from _indented(f"{number}. ", command_lines(command, cells - 3))
-        yield from _labelled(before, action.before or "none", cells)
-        yield from _labelled(after, action.after if is_changed else "unchanged", cells)
+        yield from _labelled(words.before, action.before or "none", cells)
+        yield from _labelled(words.after, action.after if is_changed else "unchanged", cells)
         for text in action.disturbs:
-            yield from _labelled(WARNING_LABEL, text, cells)
-        text = _persistence_text(action)
-        if action.persistent and labels == APPLIED_LABELS and not has_ended:
-            text += ", once it is kept"
-        yield from _labelled("persistence", text, cells)
+            warning = text if words.is_of_now else f"when planned: {text}"
+            yield from _labelled(WARNING_LABEL, warning, cells)
+        if words.lasting is not None:
+            persistence = _persistence_text(action)
+            if action.persistent:
+                persistence += words.lasting
+            yield from _labelled("persistence", persistence, cells)
         if action.undo or not has_ended:
             yield from _undo_lines(action, cells)
 
