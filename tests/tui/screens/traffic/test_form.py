@@ -532,7 +532,8 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
         await screen.press("6")
         drawn = "\n".join(screen.drawn())
         words = " ".join(row.strip("│ ") for row in drawn.split("\n"))
-        assert "No test path" in words and "vm1, vm2 report the same boot ID: same machine" in words
+        assert "No test path: vm1, vm2 report the same boot ID: same machine." in words
+        assert "no two" not in words, "both have an address in one subnet"
 
 
 async def test_no_path_says_which_addresses_do_not_count_and_what_to_do() -> None:
@@ -550,9 +551,13 @@ async def test_no_path_says_which_addresses_do_not_count_and_what_to_do() -> Non
         )
         await screen.press("6")
         said = " ".join(" ".join(screen.drawn()).split())
-        assert "no two hosts have an address in the same subnet." in said
+        assert "no two machines have different addresses in the same subnet." in said
         assert "Not listed: 10.0.2.15: on " in said
         assert "Give both hosts an address in one subnet" in said
+        hosts["vm2"].send(Line(outdated=Outdated(1e6, "address")))
+        await wait_until(screen, lambda: "as they were read last" in " ".join(screen.drawn()))
+        outdated = " ".join(" ".join(screen.drawn()).split())
+        assert "Not listed: 10.0.2.15: on " in outdated, "that has not changed"
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])
