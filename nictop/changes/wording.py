@@ -27,7 +27,7 @@ from nictop.changes.events import (
 )
 from nictop.changes.progress import ChangeProgress
 from nictop.model.text.terminal import clean, wrap
-from nictop.model.text.units import local_time_text
+from nictop.model.text.units import local_time_text, whole_seconds
 from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.records import PlannedAction
@@ -75,6 +75,9 @@ LOST_TEXT = "the host should roll back what was not confirmed"
 LABEL_INDENT, LABEL_CELLS = "     ", 13
 VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS
 WARNING_LABEL = "warning"
+OLD_READING_SECONDS = 10.0
+"""The host reads the values of a change again every second, and says only what differs: on a slow
+one a reading may take some seconds, and what it finds is not known before."""
 UNFILLED_TEXT = (
     "Current values, persistence and rollback are known when no value is missing: then the host "
     "is asked for them."
@@ -193,13 +196,23 @@ def _indented(first: str, lines: Iterable[str]) -> Iterator[str]:
         before = " " * len(first)
 
 
-def verified_text(at: float | None) -> str:
-    """`` (verified 14:03:20)``: when something was read, seconds since the epoch; "": not known."""
-    return "" if at is None else f" (verified {local_time_text(at)})"
+def verified_text(at: float | None, age: float | None = None) -> str:
+    """`` (verified 14:03:20)``: when something was read, seconds since the epoch; "": not known.
+    `age`: see `_reading_time`."""
+    return "" if at is None else f" (verified {_reading_time(at, age)})"
 
 
-def read_text(at: float | None) -> str:
-    return "" if at is None else f" (read {local_time_text(at)})"
+def read_text(at: float | None, age: float | None = None) -> str:
+    return "" if at is None else f" (read {_reading_time(at, age)})"
+
+
+def _reading_time(at: float, age: float | None) -> str:
+    """``14:03:20, 12 s ago``. `age`: seconds since then, which are said once they are many; None:
+    not known, or of no interest."""
+    time_of_day = local_time_text(at)
+    if age is None or age < OLD_READING_SECONDS:
+        return time_of_day
+    return f"{time_of_day}, {whole_seconds(age)} ago"
 
 
 def event_text(event: Event, now: float) -> str:

@@ -193,23 +193,24 @@ class ChangePage:
         yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.apply)}")
 
     def _applied(self, now: float) -> Iterator[SpanLine]:
-        read_at = self._progress.verified_at
+        read_at, age = self._progress.verified_at, self._progress.reading_age(now)
         if self._progress.differences:
-            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{read_text(read_at)}")
+            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{read_text(read_at, age)}")
             for text in self._progress.differences:
                 yield from self._text(text, "warn", "   ")
             yield from self._text(KEEP_AND_ROLLBACK, "dim", "   ")
         else:
-            yield from self._marked_lines(*self._applied_text())
+            yield from self._marked_lines(*self._applied_text(age))
         if self._progress.decision == "apply":
             yield from self._countdown(now, "unless you keep it")
             return
         text = VERIFYING if self._progress.decision == "keep" else "Rolling back"
         yield from self._marked_lines("dim", f"{text}{self._time(now)}")
 
-    def _applied_text(self) -> tuple[str, str]:
-        """Style and text. Each setting was read back; what was wanted may not be there yet."""
-        text = f"Applied{verified_text(self._progress.verified_at)}"
+    def _applied_text(self, age: float | None) -> tuple[str, str]:
+        """Style and text. Each setting was read back, `age` seconds ago (None: not known); what was
+        wanted may not be there yet."""
+        text = f"Applied{verified_text(self._progress.verified_at, age)}"
         proof = self._progress.proof
         if proof is not None and not proof.proven:
             return "warn", f"{text}; what was wanted is not there"

@@ -56,6 +56,8 @@ SET_UP_JOB = replace(
     FIX_JOB, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000")
 )
 
+NOON = datetime(2026, 11, 30, 12).timestamp()
+
 text = st.text(max_size=12)
 plans = st.builds(
     PlannedAction,
@@ -199,6 +201,22 @@ def test_a_stored_setting_survives_a_reboot_once_it_is_kept() -> None:
         found = re.findall(r"persistence +(\S.*?)  ", text)
         assert found == [persistence] * bool(persistence), events_until
         assert "warning      when planned: reconfigures ens4" in text
+
+
+def test_an_old_reading_says_how_old_it_is() -> None:
+    """What something else changes is on the screen seconds later, where the host is slow."""
+    applied: tuple[Event, ...] = (Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0, NOON))
+    kept_within = after(*applied).spec.keep_within
+    begin = 130.0 - kept_within
+    verified = f"Applied (verified {local_time_text(NOON)}"
+    assert f"{verified})" in words(after(*applied), now=begin + 4)
+    assert f"{verified}, 14 s ago)" in words(after(*applied), now=begin + 14.2)
+    changed = ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), NOON + 13)
+    read = f"(read {local_time_text(NOON + 13)}"
+    assert f"{read})" in words(after(*applied, changed), now=begin + 14.2)
+    assert f"{read}, 12 s ago)" in words(after(*applied, changed), now=begin + 25)
+    unknown = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
+    assert "ago" not in words(unknown, now=begin + 25)
 
 
 def test_values_are_called_current_only_while_they_are() -> None:
