@@ -35,7 +35,7 @@ from nictop.tui.screens.dialogs.menu import MenuList
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
-from nictop.tui.screens.traffic.run import KEY_IGNORED_SECONDS, RunScreen
+from nictop.tui.screens.traffic.run import JUST_ENDED, KEY_IGNORED_SECONDS, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
@@ -168,6 +168,8 @@ async def test_enter_as_a_test_ends_does_not_start_it_again() -> None:
         await runs.wait_until_finished()
         await runs.press("enter")
         assert not runs.nictop.traffic.running, "it was meant to stop the test"
+        said = [one.message for one in runs.app._notifications]
+        assert JUST_ENDED.format("Enter") in said
         now += KEY_IGNORED_SECONDS + 0.1
         await runs.press("enter")
         assert runs.nictop.traffic.running
