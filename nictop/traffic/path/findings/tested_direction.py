@@ -188,11 +188,9 @@ def path_finding(
 
 
 def differing_round_trips(result: PathResult) -> str:
-    """``ICMP RTT: 176 ms asked by vm1, 24.9 ms by vm2: both are round trips; why they differ is not
-    known``; "": they are alike, or not both were measured. Load of the hosts, and what was sent
+    """``ICMP echo RTT: 176 ms asked by vm1, 24.9 ms by vm2: both are round trips; why they differ is
+    not known``; "": they are alike, or not both were measured. Load of the hosts, and what was sent
     meanwhile, delay some replies and not others."""
-    if len(result.directions) < 2:
-        return ""
     there, back = map(_medians, result.directions)
     for protocol in there:
         of_protocol = there[protocol], back.get(protocol, there[protocol])
@@ -210,7 +208,7 @@ def differing_round_trips(result: PathResult) -> str:
 
 def _medians(direction: PathDirection) -> dict[str, float]:
     """Protocol → median of its round trips; without those of which too few were answered."""
-    medians = {}
+    medians: dict[str, float] = {}
     for replies in () if direction.test is None else direction.test.replies:
         times = round_trips(replies)
         if times is not None and len(replies.rtts) >= MIN_ROUND_TRIPS:

@@ -541,7 +541,7 @@ class FindingsView(WhileOpen, Container):
 
     def _outdated_texts(self) -> Sequence[str]:
         """``web1, web2: read before an event (link)``, one for each text."""
-        outdated = self._outdated | dict.fromkeys(self._hosts_to_check, READ_AGAIN)
+        outdated = {**self._outdated, **dict.fromkeys(self._hosts_to_check, READ_AGAIN)}
         texts = list(dict.fromkeys(outdated.values()))
         if not self._several_hosts:
             return texts
