@@ -188,9 +188,9 @@ def path_finding(
 
 
 def differing_round_trips(result: PathResult) -> str:
-    """``ICMP echo RTT: 176 ms asked by vm1, 24.9 ms by vm2: both are round trips; why they differ is
-    not known``; "": they are alike, or not both were measured. Load of the hosts, and what was sent
-    meanwhile, delay some replies and not others."""
+    """``ICMP echo RTT: 176 ms asked by vm1, 24.9 ms by vm2: both are round trips; why they
+    differ is not known``; "": they are alike, or not both were measured. Load of the hosts, and
+    what was sent meanwhile, delay some replies and not others."""
     there, back = map(_medians, result.directions)
     for protocol in there:
         of_protocol = there[protocol], back.get(protocol, there[protocol])
