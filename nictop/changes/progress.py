@@ -87,6 +87,8 @@ class ChangeProgress:
     """As `ChangeEnded.outside`."""
     until: float | None = None
     """As `Reconnected.until`."""
+    applied_at: float | None = None
+    """As `Applied.at`."""
 
     def decided(self, decision: Decision | Literal[""]) -> ChangeProgress:
         return replace(self, decision=decision)
@@ -122,6 +124,15 @@ class ChangeProgress:
         """It is applied, and the user may keep it or undo it."""
         return self.stage == "applied" and self.decision == "apply"
 
+    def reading_age(self, now: float) -> float | None:
+        """Seconds since the values were read of which `verified_at` has the time; None: not known.
+        The deadline counts from the moment when the change was applied, of which `applied_at` is
+        the time of day; `now`: CLOCK_MONOTONIC."""
+        if self.deadline is None or self.verified_at is None or self.applied_at is None:
+            return None
+        since_applied = now - (self.deadline - self.spec.keep_within)
+        return since_applied - (self.verified_at - self.applied_at)
+
     def after(self, event: Event) -> ChangeProgress:
         """The next value."""
         if isinstance(event, Prepared):
@@ -141,6 +152,7 @@ class ChangeProgress:
                 plan=event.plan,
                 deadline=event.deadline,
                 verified_at=event.at,
+                applied_at=event.at,
             )
         if isinstance(event, ValuesChecked):
             seen = tuple(dict.fromkeys((*self.seen_differences, *event.differences)))

@@ -27,7 +27,8 @@ from nictop.changes.events import (
 )
 from nictop.changes.progress import ChangeProgress
 from nictop.model.text.terminal import clean, wrap
-from nictop.model.text.units import local_time_text
+from nictop.model.text.units import local_time_text, whole_seconds
+from nictop.probe.light_dataclasses import dataclass
 from nictop.probe.plan.grammar.operation import IDENTIFIED_TEXT
 from nictop.probe.records import PlannedAction
 from nictop.rules.fixes.commands import stored_line
@@ -74,46 +75,69 @@ LOST_TEXT = "the host should roll back what was not confirmed"
 LABEL_INDENT, LABEL_CELLS = "     ", 13
 VALUE_COLUMN = len(LABEL_INDENT) + LABEL_CELLS
 WARNING_LABEL = "warning"
+OLD_READING_SECONDS = 10.0
+"""The host reads the values of a change again every second, and says only what differs: on a slow
+one a reading may take some seconds, and what it finds is not known before."""
 UNFILLED_TEXT = (
     "Current values, persistence and rollback are known when no value is missing: then the host "
     "is asked for them."
 )
 CHECKPOINT_TEXT = "NetworkManager checkpoint"
-PLANNED_LABELS, OLD_PLAN_LABELS, APPLIED_LABELS, UNKNOWN_LABELS, UNUSED_LABELS = (
-    ("current", "new"),
-    ("when planned", "new"),
-    ("previous", "applied"),
-    ("previous", "new"),
-    ("when planned", "requested"),
-)
-"""Labels of the values before and after: as they are, as they were before what was read of the host
-since, once applied (something else may have changed
-them since), while it is not known which are, and of a plan that was not applied: the host may have
-changed since."""
+ONCE_KEPT = ", once it is kept"
+
+
+@dataclass(frozen=True)
+class PlanWords:
+    """How the values of a plan are said in one state of its change."""
+
+    before: str
+    """Label of the values before the change."""
+    after: str
+    """Label of those of the change. Once applied, something else may have changed them since."""
+    lasting: str | None
+    """Behind what survives a reboot; None: nothing of the change is there, and no action has a
+    persistence."""
+    is_of_now: bool = False
+    """The warnings are about what is to come; else they are those of when it was planned."""
+
+
+PLANNED = PlanWords("current", "new", "", is_of_now=True)
+OLD_PLAN = PlanWords("when planned", "new", "")
+"""Something newer was read of the host."""
+APPLYING = PlanWords("previous", "new", ONCE_KEPT)
+APPLIED = PlanWords("previous", "applied", ONCE_KEPT)
+KEPT = PlanWords("previous", "applied", "")
+OVERRIDDEN = PlanWords("previous", "applied", ", where nothing else has changed it")
+REMOVED = PlanWords("previous", "requested", None)
+"""It is being rolled back, or was, or what it had applied has ended with a restart."""
+NOT_KNOWN = PlanWords("previous", "requested", ", if it was kept")
+UNUSED = PlanWords("when planned", "requested", None)
+"""It was not applied: the host may have changed since."""
 
 
 def plan_lines(
     plan: Sequence[PlannedAction],
     cells: int,
     *,
-    labels: tuple[str, str] = PLANNED_LABELS,
+    words: PlanWords = PLANNED,
     has_ended: bool = False,
 ) -> Iterator[str]:
-    """The actions with their values before and after, under `labels`, in lines of about `cells`
-    cells. `has_ended`: kept or rolled back, so that there is no checkpoint any more."""
-    before, after = labels
+    """The actions with their values before and after, in lines of about `cells` cells. `has_ended`:
+    kept or rolled back, so that there is no checkpoint any more."""
     for number, action in enumerate(plan, 1):
         command = command_of(action.words)
         is_changed = action.before != action.after
         yield from _indented(f"{number}. ", command_lines(command, cells - 3))
-        yield from _labelled(before, action.before or "none", cells)
-        yield from _labelled(after, action.after if is_changed else "unchanged", cells)
+        yield from _labelled(words.before, action.before or "none", cells)
+        yield from _labelled(words.after, action.after if is_changed else "unchanged", cells)
         for text in action.disturbs:
-            yield from _labelled(WARNING_LABEL, text, cells)
-        text = _persistence_text(action)
-        if action.persistent and labels == APPLIED_LABELS and not has_ended:
-            text += ", once it is kept"
-        yield from _labelled("persistence", text, cells)
+            warning = text if words.is_of_now else f"when planned: {text}"
+            yield from _labelled(WARNING_LABEL, warning, cells)
+        if words.lasting is not None:
+            persistence = _persistence_text(action)
+            if action.persistent:
+                persistence += words.lasting
+            yield from _labelled("persistence", persistence, cells)
         if action.undo or not has_ended:
             yield from _undo_lines(action, cells)
 
@@ -172,13 +196,23 @@ def _indented(first: str, lines: Iterable[str]) -> Iterator[str]:
         before = " " * len(first)
 
 
-def verified_text(at: float | None) -> str:
-    """`` (verified 14:03:20)``: when something was read, seconds since the epoch; "": not known."""
-    return "" if at is None else f" (verified {local_time_text(at)})"
+def verified_text(at: float | None, age: float | None = None) -> str:
+    """`` (verified 14:03:20)``: when something was read, seconds since the epoch; "": not known.
+    `age`: see `_reading_time`."""
+    return "" if at is None else f" (verified {_reading_time(at, age)})"
 
 
-def read_text(at: float | None) -> str:
-    return "" if at is None else f" (read {local_time_text(at)})"
+def read_text(at: float | None, age: float | None = None) -> str:
+    return "" if at is None else f" (read {_reading_time(at, age)})"
+
+
+def _reading_time(at: float, age: float | None) -> str:
+    """``14:03:20, 12 s ago``. `age`: seconds since then, which are said once they are many; None:
+    not known, or of no interest."""
+    time_of_day = local_time_text(at)
+    if age is None or age < OLD_READING_SECONDS:
+        return time_of_day
+    return f"{time_of_day}, {whole_seconds(age)} ago"
 
 
 def event_text(event: Event, now: float) -> str:

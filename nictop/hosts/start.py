@@ -82,6 +82,9 @@ class StartSteps:
         self._spent: dict[StepName, float] = {}
         """Seconds of the steps that have ended in this attempt."""
         self._has_failed = self._is_over = False
+        self._has_counters = self._is_probe_complete = False
+        """Of this attempt. The first counters are sent before the rest of the probe is received,
+        all others after that."""
         self.attempt = 0
         """1: the first one since it was live."""
         self._attempt_began = 0.0
@@ -114,6 +117,7 @@ class StartSteps:
             self._begin(item.stage, now, item.target)
             return
         self._begun, self._has_failed, self._is_over = [], False, False
+        self._has_counters = self._is_probe_complete = False
         self._spent = {}
         self.attempt += 1
         self._attempt_began = now
@@ -122,7 +126,9 @@ class StartSteps:
 
     def _process_rest(self, stage: ConnectionStage, now: float, sent: str) -> None:
         """How much of the probe was `sent`; the steps after it may have begun already, and are not
-        taken back."""
+        taken back. "": all of it."""
+        if self._is_probe_complete:
+            return  # reported late
         newest = self._begun[-1] if self._begun else None
         if newest is None or newest.name not in INVENTORY_STEPS:
             self._begin(stage, now, sent)
@@ -134,6 +140,8 @@ class StartSteps:
         not what this one has read."""
         if line.hello is not None and snapshot.inventory is None and self._has_part:
             self._forget_inventory()  # another boot of the host
+        if line.counters is not None:
+            self._note_counters()
         if self._is_over or snapshot.state != "live":
             return
         self.attempt = 0
@@ -141,6 +149,15 @@ class StartSteps:
             self._begin_links(now)
         else:
             self._process_inventory(line.inventory, now)
+
+    def _note_counters(self) -> None:
+        """After the second ones, what was said of the sending is of before."""
+        if self._has_counters and not self._is_probe_complete:
+            self._is_probe_complete = True
+            newest = self._begun[-1] if self._begun else None
+            if newest is not None and newest.name == "links" and newest.ended is None:
+                self._begun[-1] = replace(newest, target="")
+        self._has_counters = True
 
     def _process_inventory(self, inventory: Inventory, now: float) -> None:
         if inventory.pending:

@@ -32,7 +32,11 @@ from nictop.rules.finding import Finding, Severity
 from nictop.rules.fixes.commands import Step
 from nictop.rules.wording import CLEAR, severity_counts, severity_counts_text
 from nictop.traffic.path.findings.sizes import best_size
-from nictop.traffic.path.findings.tested_direction import ANSWERS, PROTOCOL_NAMES
+from nictop.traffic.path.findings.tested_direction import (
+    ANSWERS,
+    PROTOCOL_NAMES,
+    differing_round_trips,
+)
 from nictop.traffic.path.outcomes import Outcome, OutcomeKind, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathReport, PathResult
 from nictop.traffic.path.store import StoredPath, StoredPaths
@@ -243,7 +247,7 @@ def path_section(path: StoredPath, number: int) -> Section:
         Line(" · ".join(about), "dim"),
         path_verdict(report),
         *finding_blocks(report),
-        *map(direction_section, report.result.directions),
+        *_measured_sections(report.result),
     )
     return Section(
         blocks,
@@ -259,10 +263,17 @@ def path_blocks(report: PathReport, glyphs: Glyphs, *, findings_first: bool) -> 
     ends = Line(ends_text(report))
     verdict = Section((path_verdict(report, glyphs),))
     findings = finding_blocks(report)
-    measured = tuple(map(direction_section, report.result.directions))
+    measured = _measured_sections(report.result)
     if findings_first:
         return (ends, verdict, *findings, *measured)
     return (ends, *measured, *findings, verdict)
+
+
+def _measured_sections(result: PathResult) -> tuple[Section, ...]:
+    """Each direction, and what is to be said of both."""
+    sections = tuple(map(direction_section, result.directions))
+    differing = differing_round_trips(result)
+    return (*sections, Section((Line(differing),))) if differing else sections
 
 
 def finding_blocks(report: PathReport) -> tuple[FindingBlock, ...]:

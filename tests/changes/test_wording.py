@@ -22,8 +22,15 @@ from nictop.changes.events import (
     Undoing,
 )
 from nictop.changes.wording import (
-    APPLIED_LABELS,
+    APPLIED,
+    APPLYING,
+    KEPT,
     NO_RESULT_TEXT,
+    NOT_KNOWN,
+    OVERRIDDEN,
+    REMOVED,
+    UNUSED,
+    PlanWords,
     event_text,
     loss_text,
     plan_lines,
@@ -67,10 +74,27 @@ def test_a_profile_survives_a_reboot_once_it_is_kept() -> None:
     profile = PlannedAction(
         ("nmcli", "con", "mod", "lan"), "", "mtu: 9000", (), "lan", persistent=True
     )
-    once = "     persistence  survives a reboot, once it is kept"
-    assert once in plan_lines((profile,), 80, labels=APPLIED_LABELS)
-    kept = list(plan_lines((profile,), 80, labels=APPLIED_LABELS, has_ended=True))
-    assert "     persistence  survives a reboot" in kept
+    assert persistence(profile, APPLYING) == "survives a reboot, once it is kept"
+    assert persistence(profile, APPLIED) == "survives a reboot, once it is kept"
+    assert persistence(profile, KEPT) == "survives a reboot"
+    assert persistence(profile, OVERRIDDEN).endswith(", where nothing else has changed it")
+    assert persistence(profile, NOT_KNOWN) == "survives a reboot, if it was kept"
+    assert not persistence(profile, REMOVED) and not persistence(profile, UNUSED)
+
+
+def persistence(action: PlannedAction, words: PlanWords) -> str:
+    """ "": it is not said."""
+    label = "     persistence  "
+    found = [line for line in plan_lines((action,), 80, words=words) if line.startswith(label)]
+    return found[0][len(label) :] if found else ""
+
+
+def test_warnings_of_a_plan_are_of_its_time_once_it_is_applied() -> None:
+    one = replace(PLANNED, disturbs=("reconfigures ens4, which has no address",))
+    assert "     warning      reconfigures ens4, which has no address" in plan_lines((one,), 80)
+    said = "     warning      when planned: reconfigures ens4, which has no address"
+    for words in (APPLYING, APPLIED, KEPT, NOT_KNOWN, UNUSED):
+        assert said in plan_lines((one,), 80, words=words)
 
 
 @given(st.integers(0, 2**32), st.sampled_from([24, 40, 80, 120]))

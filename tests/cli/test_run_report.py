@@ -19,6 +19,8 @@ from nictop.model.devices.netdevs import End
 from nictop.model.facts import width
 from nictop.model.text.glyphs import ASCII, UNICODE
 from nictop.model.text.units import wall_time_text
+from nictop.probe.records import PathReplies
+from nictop.report.path import path_text
 from nictop.report.runs.comparison import comparison_text, figure_rows
 from nictop.report.runs.json import (
     KeptDocument,
@@ -364,7 +366,7 @@ def test_the_largest_packet_of_a_search_that_did_not_end(complete: bool, sentenc
         first.test, sizes=tuple(replace(one, complete=complete) for one in first.test.sizes)
     )
     cut = replace(test, result=replace(test.result, directions=(replace(first, test=tested), back)))
-    assert f"RTT median 200 µs; {sentence}" in run_text(result(path_test=cut), 120)
+    assert f"RTT median 200 µs, asked by a; {sentence}" in run_text(result(path_test=cut), 120)
 
 
 def test_text_with_a_path_test() -> None:
@@ -374,9 +376,10 @@ def test_text_with_a_path_test() -> None:
     at = lines.index(
         "path test    warning: a ens4: MTU black hole to b: packets above 1400 bytes are"
     )
-    assert lines[at + 1 : at + 5] == [
+    assert lines[at + 1 : at + 6] == [
         "             lost (MTU of this NIC: 1500)",
-        "path test    a → b: RTT median 200 µs; largest packet 1400 of 1500 bytes",
+        "path test    a → b: RTT median 200 µs, asked by a; largest packet 1400 of 1500",
+        "             bytes",
         "             b → a: not tested: b: no answer",
         "line rate    9.41 Gb/s: 10 GbE, MTU 1500, IPv4, TCP timestamps",
     ]
@@ -395,10 +398,42 @@ def test_text_with_a_path_test() -> None:
     )
     markdown = experiment_markdown([stored(made)])
     assert (
-        "- **path test** a → b: RTT median 200 µs" in markdown
+        "- **path test** a → b: RTT median 200 µs, asked by a" in markdown
         and "### ▲ warning: a ens4: MTU black hole" in markdown
     )
     assert "```\nip link set dev ens4 mtu 1400\n```" in markdown
+
+
+@pytest.mark.parametrize(
+    ("back", "words"),
+    [
+        (
+            0.0249,
+            "UDP RTT: 176 ms asked by a, 24.9 ms by b: both are round trips; why they differ is",
+        ),
+        (0.1, ""),
+        (None, ""),
+    ],
+)
+def test_round_trips_that_differ_much_are_called_that(back: float | None, words: str) -> None:
+    """They are two measurements of one path, and show no direction of it."""
+    report = path_test()
+    there, _ = report.result.directions
+    assert there.test is not None
+    replies = (PathReplies("udp", "", 3, (0.176,) * 3), PathReplies("tcp", "", 1, (0.176,)))
+    slow = replace(there, test=replace(there.test, replies=replies))
+    returned = replace(
+        there,
+        sender=there.receiver,
+        receiver=there.sender,
+        test=replace(
+            there.test, replies=(PathReplies("udp", "", 3, () if back is None else (back,) * 3),)
+        ),
+    )
+    measured = replace(report, result=replace(report.result, directions=(slow, returned)))
+    text = " ".join(run_text(result(path_test=measured), 120).split())
+    path = " ".join(path_text(measured.report, 120).split())
+    assert (words in text and words in path) if words else "both are round trips" not in text + path
 
 
 def test_findings_of_path_tests_are_listed_once_for_several_runs() -> None:

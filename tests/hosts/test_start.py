@@ -220,14 +220,37 @@ def test_the_probe_is_still_being_sent_after_its_hello() -> None:
     (active,) = [step for step in one.start.steps(41.0) if step.state == "active"]
     told = ("links", "40 of 912 kB of the probe sent", 29.0)
     assert (active.name, active.target, active.seconds) == told
-    one.process(counters(42.0, {}), 42.0)
-    assert [step.target for step in one.start.steps(43.0) if step.state == "active"] == [told[1]]
+    one.process(SourceState("live", stage="probe", target=""), 42.0)
+    assert [step.target for step in one.start.steps(43.0) if step.state == "active"] == [""]
     assert one.is_overdue(60.0, 1.0)
     one.process(part("platform"), 61.0)
     one.process(SourceState("live", stage="probe", target="912 of 912 kB"), 61.0)
     (links,) = [step for step in one.start.steps(61.0) if step.name == "links"]
     assert (links.state, links.target) == ("done", "")
     assert one.status_text(61.0, 1.0) == "reading inventory"
+
+
+def test_a_probe_that_counts_was_received_whole() -> None:
+    """It sends its first counters before its rest is there, and others not before it is: "205 of
+    473 kB of the probe sent" stayed while CPU and RTT were shown, until the interfaces were
+    read."""
+    one = session()
+    rest = SourceState("live", stage="probe", target="205 of 473 kB")
+
+    def told() -> list[str]:
+        return [step.target for step in one.start.steps(20.0) if step.state == "active"]
+
+    for _ in range(2):  # also after a reconnection
+        for item in (SourceState("connecting"), stage("probe"), SourceState("live"), hello()):
+            one.process(item, 10.0)
+        one.process(counters(12.0, {}), 12.0)
+        one.process(rest, 13.0)
+        assert told() == ["205 of 473 kB of the probe sent"]
+        one.process(counters(14.0, {}), 14.0)
+        assert told() == [""]
+        one.process(rest, 14.0)
+        assert told() == [""], "it was reported late"
+        one.process(SourceState("lost", "gone", 1.0), 15.0)
 
 
 def test_the_steps_of_one_attempt_only_go_forward() -> None:

@@ -347,7 +347,9 @@ def refused_comparison() -> Report:
 
 def with_ring_drops() -> Result:
     found = full_result(5.0)
-    return replace(found, hosts=tuple(replace(one, ring_drops=12) for one in found.hosts))
+    return replace(
+        found, hosts=tuple(replace(one, ring_drops=12, send_drops=9) for one in found.hosts)
+    )
 
 
 def of_runs(runs: Iterable[StoredRun]) -> Report:

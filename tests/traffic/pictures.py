@@ -87,7 +87,7 @@ def host(
         role,
         None,
         tuple(busy(time, share(time), cores) for time in times),
-        packets=tuple(Packets(time, 1.0, 812e3, 40.1e3, 0) for time in times) if nic else (),
+        packets=tuple(Packets(time, 1.0, 812e3, 40.1e3, 0, 0) for time in times) if nic else (),
         carrying=tuple(
             CarryingQueue(time, 0, 0.97, 4, (2,)) if nic else CarryingQueue(time, vhost=0.9)
             for time in times

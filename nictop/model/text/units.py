@@ -26,6 +26,9 @@ LATENCY_UNITS = (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6))
 MIN_TWO_DECIMALS = 0.005
 """Smaller values would be 0.00 with two decimals."""
 
+ROUNDING_SHARE = 1e-9
+"""A share that is a difference of others may be as far from 0."""
+
 
 def significant(value: float) -> str:
     """Three significant digits of a number of 0 to 999.5, at most two decimals: ``9.41``, ``21.3``,
@@ -222,6 +225,13 @@ def percentage(share: float | None) -> str:
     if abs(value) < 9.95:
         return f"{value:.1f} %"
     return f"{value:.0f} %"
+
+
+def whole_percentage(share: float) -> str:
+    """A share of 1 without decimals: ``0 %``, ``55 %``; above 0, up to 0.5 %, it is ``<1 %``."""
+    if ROUNDING_SHARE < share <= 0.005:
+        return "<1 %"
+    return f"{100 * share:.0f} %"
 
 
 def local_time_text(wall: float, *, date: bool = False) -> str:

@@ -292,7 +292,7 @@ def has_vfs(name: str, roots: Roots) -> bool:
 def disturbs_text(text: str, name: str, idle: str) -> str:
     """What an operation may interrupt on this link; "": nothing. `idle`: see `why_idle`."""
     if text.endswith(f"{name}: {INTERRUPTION}"):
-        return f"{text[: -len(INTERRUPTION) - 2]}, which {idle} now"
+        return f"{text[: -len(INTERRUPTION) - 2]}, which {idle}"
     if text.startswith(MAY_INTERRUPT) and text.endswith(f" {name}") and idle != "has no address":
         return ""
     return text

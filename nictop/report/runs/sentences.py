@@ -24,6 +24,7 @@ from nictop.traffic.failures import Failure
 from nictop.traffic.generators.intervals import Total
 from nictop.traffic.generators.latency import QUANTILES, LatencySummary, samples_needed
 from nictop.traffic.path.findings.sizes import best_size
+from nictop.traffic.path.findings.tested_direction import differing_round_trips
 from nictop.traffic.path.outcomes import round_trips
 from nictop.traffic.path.result import PathDirection, PathReport
 from nictop.traffic.plan.plan import NETWORK, Endpoint, RunPlan, TestKind
@@ -927,14 +928,20 @@ def path_test_sentences(report: PathReport) -> Iterator[ResultSentence]:
     for direction in report.result.directions:
         ends = f"{clean(direction.sender.host)} → {clean(direction.receiver.host)}"
         yield ResultSentence("path test", f"{ends}: {_direction_text(direction)}")
+    differing = differing_round_trips(report.result)
+    if differing:
+        yield ResultSentence("path test", differing)
 
 
 def _direction_text(direction: PathDirection) -> str:
-    """``RTT median 161 µs; largest packet 1500 of 1500 bytes``"""
+    """``RTT median 161 µs, asked by vm1; largest packet 1500 of 1500 bytes``: a round trip has no
+    direction."""
     test = direction.test
     if test is None:
         return f"not tested: {clean(direction.failure)}"
-    parts = [*_round_trip_texts(test), *_largest_texts(test)]
+    asked_by = clean(direction.sender.host)
+    round_trip = [f"{text}, asked by {asked_by}" for text in _round_trip_texts(test)]
+    parts = [*round_trip, *_largest_texts(test)]
     return "; ".join(parts) or "no answer"
 
 
@@ -1006,9 +1013,7 @@ def load_texts(load: HostLoad) -> Iterator[str]:
     if load.is_busy_by_others:
         yield NO_COST
     yield from machine_texts(load)
-    drops = ring_drops_text(load)
-    if drops:
-        yield drops
+    yield from _drop_texts(load)
     if load.machine_of:
         yield f"the same machine as {clean(load.machine_of)}: its CPUs count once in a verdict"
 
@@ -1021,11 +1026,12 @@ def hottest_softirq_text(load: HostLoad) -> str:
     return f"softirq {units.percentage(busy.hottest_softirq)}"
 
 
-def ring_drops_text(load: HostLoad) -> str:
-    """``12 packets dropped by the NIC``; "": none."""
-    if not load.ring_drops:
-        return ""
-    return f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC"
+def _drop_texts(load: HostLoad) -> Iterator[str]:
+    """``12 packets dropped by the NIC``, ``9 packets dropped instead of sent``"""
+    if load.ring_drops:
+        yield f"{count_noun(load.ring_drops, 'packet')} dropped by the NIC"
+    if load.send_drops:
+        yield f"{count_noun(load.send_drops, 'packet')} dropped instead of sent"
 
 
 def machine_texts(load: HostLoad) -> Iterator[str]:

@@ -251,7 +251,8 @@ def _counter_evidence(host: HostFacts, errors: Errors) -> list[Evidence]:
         text = f"{_totals_text(counters)}{_kinds_text(counters)}"
         hourly = _mean_per_hour(host, counters)
         if hourly:
-            text += f", {units.count(round(hourly))} corrected per hour since boot"
+            number = units.count(round(hourly)) if hourly >= 1 else "less than one"
+            text += f", {number} corrected per hour since boot"
         found.append(Evidence(f"errors ({end})", text, f"{PCI_DEVICES}/{address}/aer_dev_*"))
     return found
 

@@ -28,7 +28,7 @@ from nictop.traffic.results.measures import (
     equal_load_measures,
     measures_of,
 )
-from nictop.traffic.results.result import NOT_DETERMINED, Result, other_nic_text
+from nictop.traffic.results.result import NOT_DETERMINED, Result, is_same_time, other_nic_text
 from nictop.traffic.results.selection import StoredRun, set_ups
 from nictop.traffic.results.workload import CommandFigure
 
@@ -47,7 +47,7 @@ MUST_AGREE = (
 )  # fmt: skip
 """Facts of a run that must not differ, as they would be compared instead of the set-up."""
 
-FACT_NAMES = {"time": "duration of the test", "length": "block size"}
+FACT_NAMES = {"time": "planned duration of the test", "length": "block size"}
 """Facts whose name says little beside other figures."""
 MAX_FACT_DIGITS = 18
 
@@ -219,7 +219,7 @@ def compare(
         *_run_refusals(a, names[0]),
         *_run_refusals(b, names[1]),
         *_repeat_refusals(a, b, names),
-        *_differing_refusals(differences, compared),
+        *_differing_refusals(differences, compared, a, b),
         *_unequal_refusals(a, b, names, load),
         *_unit_refusals((*a, *b)),
         *_nic_refusals(a, b, names, differences),
@@ -278,13 +278,25 @@ def held_back_text(runs: Iterable[Result]) -> str:
 
 
 def _differing_refusals(
-    differences: Iterable[tuple[str, str, str]], compared: Sequence[str]
+    differences: Iterable[tuple[str, str, str]],
+    compared: Sequence[str],
+    a: Sequence[Result],
+    b: Sequence[Result],
 ) -> Iterator[str]:
     """Facts that must agree and do not. `compared`: those that may differ."""
     for what, of_a, of_b in differences:
         if what in MUST_AGREE and what not in compared:
             text_a, text_b = fact_texts(what, of_a, of_b)
-            yield f"{fact_name(what)} differs: {text_a} and {text_b}"
+            measured = _measured_seconds_text(a, b) if what == "time" else ""
+            yield f"{fact_name(what)} differs: {text_a} and {text_b}{measured}"
+
+
+def _measured_seconds_text(a: Sequence[Result], b: Sequence[Result]) -> str:
+    """`` (measured: 17.3 s and 5.00 s)``, medians; "": all lasted as planned."""
+    if all(is_same_time(run.measured_seconds, run.plan.span) for run in (*a, *b)):
+        return ""
+    of_a, of_b = (median(run.measured_seconds for run in runs) for runs in (a, b))
+    return f" (measured: {units.duration(of_a)} and {units.duration(of_b)})"
 
 
 def fact_name(what: str) -> str:

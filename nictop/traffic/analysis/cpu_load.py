@@ -20,7 +20,6 @@ from nictop.model.window import clock_ticks
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import (
     CPU_TIMES,
-    LINK_COUNTERS,
     SOFTNET_COUNTERS,
     BusyThread,
     Counters,
@@ -52,7 +51,7 @@ MAX_RESULT_THREADS = 8
 MAX_RESULT_CPUS = 16
 
 _STEAL = CPU_TIMES.index("steal")
-_SEND_DROPS, _BACKLOG_DROPS = LINK_COUNTERS.index("tx_dropped"), SOFTNET_COUNTERS.index("dropped")
+_BACKLOG_DROPS = SOFTNET_COUNTERS.index("dropped")
 
 
 def host_load(
@@ -108,7 +107,7 @@ def host_load(
         machines=_busiest_machines(snapshot_between(snapshot, first, last), ends or {}),
         full=_nearly_full_cpus(shares),
         threads=thread_loads(readings, (window[0] + offset, window[1] + offset), ticks, pids),
-        send_drops=_send_drops(first, last, ifindex),
+        send_drops=nic_counters.send_dropped if nic_counters is not None else None,
         backlog_drops=_backlog_drops(first, last),
         steal_unseen=_is_steal_unseen(snapshot, last),
     )
@@ -215,15 +214,6 @@ def _thread_load(
 
 def _mostly_inside(start: float, end: float, window: tuple[float, float]) -> bool:
     return min(end, window[1]) - max(start, window[0]) >= (end - start) / 2
-
-
-def _send_drops(first: Counters, last: Counters, ifindex: int | None) -> int | None:
-    if ifindex is None:
-        return None
-    old, new = first.links.get(ifindex, ()), last.links.get(ifindex, ())
-    if min(len(old), len(new)) <= _SEND_DROPS or new[_SEND_DROPS] < old[_SEND_DROPS]:
-        return None
-    return new[_SEND_DROPS] - old[_SEND_DROPS]
 
 
 def _backlog_drops(first: Counters, last: Counters) -> int | None:

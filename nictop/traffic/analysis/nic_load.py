@@ -18,6 +18,7 @@ from nictop.traffic.results.host_load import CarryingQueue, Packets
 
 _RECEIVED, _SENT = LINK_COUNTERS.index("rx_packets"), LINK_COUNTERS.index("tx_packets")
 _DROPPED = tuple(LINK_COUNTERS.index(name) for name in ("rx_missed_errors", "rx_dropped"))
+_SEND_DROPPED = LINK_COUNTERS.index("tx_dropped")
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,14 @@ def packets_between(
     dropped = [_step(old, new, index) for index in _DROPPED]
     # the larger one of both: some drivers count a missed packet as dropped too
     most_dropped = max((step for step in dropped if step is not None), default=None)
-    return Packets(time, seconds, _rate(received, seconds), _rate(sent, seconds), most_dropped)
+    return Packets(
+        time,
+        seconds,
+        _rate(received, seconds),
+        _rate(sent, seconds),
+        most_dropped,
+        _step(old, new, _SEND_DROPPED),
+    )
 
 
 def _step(old: tuple[int, ...], new: tuple[int, ...], index: int) -> int | None:

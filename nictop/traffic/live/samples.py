@@ -208,8 +208,10 @@ def _packets_so_far(view: RunView, host: HostLoad, last: float) -> Packets | Non
         return None
     if view.was_interrupted(newest):
         newest = replace(newest, received=None, sent=None)
-    dropped = sum_known(window.dropped for window in _measured(host.packets))
-    return replace(newest, dropped=dropped)
+    measured = _measured(host.packets)
+    dropped = sum_known(window.dropped for window in measured)
+    send_dropped = sum_known(window.send_dropped for window in measured)
+    return replace(newest, dropped=dropped, send_dropped=send_dropped)
 
 
 def _measured(points: Sequence[TimedT]) -> Sequence[TimedT]:
@@ -286,16 +288,16 @@ def _host_total(host: HostLoad, span: float) -> HostSample:
 
 
 def _packets_total(host: HostLoad, span: float) -> Packets | None:
-    dropped = host.ring_drops
+    dropped, send_dropped = host.ring_drops, host.send_drops
     counted = _windows_within(host.packets, span)
     seconds = sum(window.seconds for window in counted)
     if seconds:
         received = _weighted_mean([(window.received, window.seconds) for window in counted])
         sent = _weighted_mean([(window.sent, window.seconds) for window in counted])
-        return Packets(counted[-1].time, seconds, received, sent, dropped)
-    if dropped is None:
+        return Packets(counted[-1].time, seconds, received, sent, dropped, send_dropped)
+    if dropped is None and send_dropped is None:
         return None
-    return Packets(span, span, dropped=dropped)
+    return Packets(span, span, dropped=dropped, send_dropped=send_dropped)
 
 
 def _windows_within(windows: Sequence[Packets], span: float) -> list[Packets]:

@@ -33,6 +33,9 @@ class Packets:
     dropped: int | None = None
     """Packets in this window without a free descriptor (rx_missed_errors), or dropped
     (rx_dropped)."""
+    send_dropped: int | None = None
+    """Packets in this window that were dropped instead of sent (tx_dropped); None also in a result
+    of an older version."""
 
 
 @dataclass(frozen=True)

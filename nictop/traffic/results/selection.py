@@ -55,6 +55,8 @@ MAX_NAMES_IN_MESSAGE = 8
 def select_by_value(words: Sequence[str], directory: Path) -> ByValue:
     """What these arguments select: two set-ups, or two sweeps of the same variable. Raises
     NictopError if it is neither, or an argument selects nothing."""
+    if not words:
+        raise _nothing_named(directory)
     selected = _runs_of_words(words, directory)
     found = set_ups(_each_once(selected))
     if len(found) == 2:
@@ -63,6 +65,18 @@ def select_by_value(words: Sequence[str], directory: Path) -> ByValue:
     if not by_value:
         raise NictopError(f"compare needs two set-ups, found {_counted(found)}", _hint(found))
     return by_value
+
+
+def _nothing_named(directory: Path) -> NictopError:
+    """Which results could be named, the newest first."""
+    names = list(dict.fromkeys(run.label or run.experiment for run in reversed(_all(directory))))
+    if not names:
+        message = f"compare needs two saved results; there are none in {clean(str(directory))}"
+        return NictopError(message, "each test of nictop traffic is saved there")
+    newest = ", ".join(map(clean, names[:MAX_NAMES_IN_MESSAGE]))
+    more = ", …" if len(names) > MAX_NAMES_IN_MESSAGE else ""
+    message = f"compare needs two saved results, none was named; saved: {newest}{more}"
+    return NictopError(message, _hint(()))
 
 
 def _runs_of_words(words: Sequence[str], directory: Path) -> list[list[StoredRun]]:

@@ -287,7 +287,9 @@ class RemoteProbe:
         self._received_bytes = count
         self._stage_started = time.monotonic()
         if self.inbox.reader.line_count:
-            target = f"{count // 1000} of {self._frame_bytes // 1000} kB"
+            target = ""
+            if count < self._frame_bytes:
+                target = f"{count // 1000} of {self._frame_bytes // 1000} kB"
             self.inbox.announce(SourceState("live", stage="probe", target=target))
 
     def _receive_noise(self, data: bytes) -> None:

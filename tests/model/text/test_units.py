@@ -178,6 +178,12 @@ def test_percentage(share: float | None, text: str) -> None:
     assert units.percentage(share) == text
 
 
+def test_a_whole_percentage_above_zero_is_not_zero() -> None:
+    assert [units.whole_percentage(share) for share in (0.0, 1e-16, 0.002, 0.005, 0.55, 1)] == [
+        "0 %", "0 %", "<1 %", "<1 %", "55 %", "100 %",
+    ]  # fmt: skip
+
+
 def test_small_counts_are_exact() -> None:
     assert [units.count(number) for number in (0, 22, 999_999, 1_000_000, None)] == [
         "0",

@@ -36,9 +36,9 @@ def planned(link: Link, text: str, *others: Link, roots: Roots | None = None) ->
         (NIC, (), RECONFIGURES),
         (PORT, (), RECONFIGURES),
         (WITHOUT_ADDRESS, (VLAN,), RECONFIGURES),
-        (WITHOUT_ADDRESS, (), "reconfigures ens256, which has no address now"),
-        (CABLE_PULLED, (), "reconfigures ens256, which has no carrier now"),
-        (DOWN, (), "reconfigures ens256, which is down now"),
+        (WITHOUT_ADDRESS, (), "reconfigures ens256, which has no address"),
+        (CABLE_PULLED, (), "reconfigures ens256, which has no carrier"),
+        (DOWN, (), "reconfigures ens256, which is down"),
     ],
 )
 def test_a_nic_without_traffic_has_none_to_interrupt(
@@ -65,4 +65,4 @@ def test_vfs_may_work_while_their_nic_is_down(tmp_path: Path) -> None:
     (device / "sriov_numvfs").write_text("2\n")
     assert DOWN.flags != UP and planned(DOWN, RECONFIGURES, roots=roots) == (RECONFIGURES,)
     (device / "sriov_numvfs").write_text("0\n")
-    assert planned(DOWN, RECONFIGURES, roots=roots) == ("reconfigures ens256, which is down now",)
+    assert planned(DOWN, RECONFIGURES, roots=roots) == ("reconfigures ens256, which is down",)

@@ -19,6 +19,7 @@ from nictop.traffic.analysis.comparison import (
 from nictop.traffic.failures import Failure
 from nictop.traffic.results.path_proof import PathProof
 from nictop.traffic.results.result import ExaminedLimit, Result
+from tests.traffic.plans import PLAN
 from tests.traffic.runs import FACTS, load, result
 
 
@@ -151,15 +152,35 @@ def test_of_single_runs_the_difference_is_told_and_then_why_they_are_not_ranked(
     )
 
 
+def test_a_planned_duration_is_called_that_and_the_measured_one_is_said_if_it_differs() -> None:
+    """The cable was cut: the generators took longer than planned."""
+    (five,) = runs(5.0, plan=replace(PLAN, time=5), facts=FACTS | {"time": "5"})
+    (ten,) = runs(5.0, plan=replace(PLAN, time=10), facts=FACTS | {"time": "10"})
+
+    def with_seconds(run: Result, seconds: float) -> Result:
+        (one,) = run.flows
+        assert one.received is not None
+        received = replace(one.received, seconds=seconds)
+        return replace(run, flows=(replace(one, received=received),))
+
+    five = with_seconds(five, 5.0)
+    refusals = compare([with_seconds(ten, 10.02)], [five]).refusals
+    assert "planned duration of the test differs: 10 s and 5 s" in refusals
+    cut = compare([with_seconds(ten, 17.3)], [five]).refusals
+    words = "planned duration of the test differs: 10 s and 5 s (measured: 17.3 s and 5.00 s)"
+    assert words in cut
+
+
 def test_what_differs_has_its_name_and_its_unit() -> None:
     """``time: 2 → 3`` says neither what it is the time of, nor in what."""
     short, long = FACTS | {"time": "2", "bitrate": "default"}, FACTS | {"time": "3"}
     found = compare(runs(5.0, facts=short), runs(8.0, facts=long | {"bitrate": "10000000"}))
     assert found.difference_texts == (
-        ("duration of the test", "2 s", "3 s"),
+        ("planned duration of the test", "2 s", "3 s"),
         ("bitrate", "default", "10.0 Mb/s"),
     )
-    assert "duration of the test differs: 2 s and 3 s" in found.refusals
+    words = "planned duration of the test differs: 2 s and 3 s"
+    assert any(one.startswith(words) for one in found.refusals)
     close = fact_texts("bitrate", "10000000", "10000001")
     assert close == ("10000000", "10000001"), "three digits are alike"
 

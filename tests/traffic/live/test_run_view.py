@@ -345,10 +345,11 @@ def test_datagrams_and_drops_while_it_runs_are_those_of_all_measured_seconds() -
     arrival = sample_at(live.view(1)).flows[0].arrival
     assert arrival is not None and (arrival.lost, arrival.packets) == (90, 2000)
     view = run_view(flow(steady(1e9)))
-    dropped = tuple(replace(one, dropped=2) for one in view.hosts[1].packets)
+    dropped = tuple(replace(one, dropped=2, send_dropped=3) for one in view.hosts[1].packets)
     receiver = replace(view.hosts[1], packets=dropped)
     packets = sample_at(altered(view, hosts=(receiver,))).hosts[0].packets
     assert packets is not None and packets.dropped == 2 * len(dropped)
+    assert packets.send_dropped == 3 * len(dropped)
 
 
 def test_host_series_have_windows_of_a_second_on_the_axis() -> None:
@@ -551,7 +552,7 @@ def finished() -> Result:
     )
     one = Flow("a", "b", None, Total(False, False, 2.0, 4e9), receiver, 7)
     loads = (
-        HostLoad("a", "client", busy(2.0), (busy(1.0), busy(2.0)), ring_drops=11),
+        HostLoad("a", "client", busy(2.0), (busy(1.0), busy(2.0)), ring_drops=11, send_drops=9),
         HostLoad("b", "server", None),
     )
     figures = (SocketFigures("a", 310, 1448, 100, None, None),)
@@ -584,6 +585,7 @@ def test_measured_seconds_come_from_the_totals() -> None:
     )
     assert totals.hosts[0].busy == busy(2.0) and totals.hosts[1].busy is None
     assert totals.hosts[0].packets is not None and totals.hosts[0].packets.dropped == 11
+    assert totals.hosts[0].packets.send_dropped == 9
     assert totals.hosts[0].packets.received is None, "nobody counted packets"
     assert run_totals(run_view(flow(steady(1e9)))) is None
 

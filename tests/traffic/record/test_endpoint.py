@@ -296,6 +296,7 @@ def test_send_drops_and_backlog_drops() -> None:
         ifindex=4,
     )
     assert (load.send_drops, load.backlog_drops) == (2, 2)
+    assert [window.send_dropped for window in load.packets] == [2]
 
 
 # ------------------------------------------------------------------------------------------ threads

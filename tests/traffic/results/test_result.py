@@ -91,6 +91,13 @@ def test_run_is_not_ranked_if_its_path_test_makes_it_misleading(rule: str) -> No
     assert result(path_test=path_test()).why_not_ranked == ()
 
 
+def test_drops_of_both_directions_are_said() -> None:
+    dropping = replace(load("a"), ring_drops=12, send_drops=9)
+    words = "12 packets dropped by the NIC; 9 packets dropped instead of sent"
+    assert words in host_cost_text(dropping)
+    assert "dropped" not in host_cost_text(replace(load("a"), ring_drops=0, send_drops=0))
+
+
 def test_there_is_no_cpu_cost_if_most_cpu_time_is_not_by_the_test() -> None:
     """The kernel counts what all programs use; stress has filled the CPUs before any test."""
     own = ThreadLoad("iperf3", 12, 0.3, (0,), generator=True)

@@ -26,6 +26,7 @@ from nictop.traffic.results.selection import (
     read_run,
     save_run,
     select_by_value,
+    select_runs,
     set_ups,
     stored_runs,
 )
@@ -401,10 +402,25 @@ def test_paths_of_files_and_of_a_directory(
         select_by_value([str(other / "bad.json"), "bbbb"], run_directory)[""]
 
 
+def test_without_an_argument_it_says_what_could_be_named(
+    run_directory: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(NictopError) as named:
+        select_by_value([], run_directory)
+    _, _, saved = named.value.message.partition("; saved: ")
+    for name in saved.split(", "):
+        assert select_runs(name, [run for _, run in stored_runs(run_directory).results])
+    assert "passthrough" in saved
+    assert named.value.hint == "nictop compare A B, with the names of nictop traffic --list"
+    with pytest.raises(NictopError) as none:
+        select_by_value([], tmp_path / "none")
+    assert none.value.message.endswith(f"there are none in {tmp_path / 'none'}")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ((), "compare needs two set-ups, found none"),
+        ((), "compare needs two saved results, none was named; saved: "),
         (("passthrough",), "found one: passthrough"),
         (("aaaa",), '"aaaa" matches several results'),
         (("nobody", "lab"), 'no saved result "nobody"'),

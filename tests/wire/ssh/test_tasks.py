@@ -105,6 +105,15 @@ async def test_what_a_host_has_of_the_sources_is_shown() -> None:
     assert probe._unanswered == 0 and bytes(probe._stderr) == b"warning: x\n"
 
 
+async def test_when_all_sources_have_come_nothing_is_said_of_a_part() -> None:
+    probe = started_probe()
+    for _ in range(2):
+        await probe.next()
+    for count, target in ((99_000, "99 of 100 kB"), (100_000, "")):
+        say(probe, f"MARK received {count}\n")
+        assert await probe.next() == SourceState("live", stage="probe", target=target)
+
+
 @pytest.mark.parametrize(
     "said",
     ["MARK received 100001", "MARK received 40000", "MARK received -1", "b-a received 50000"],

@@ -126,12 +126,12 @@ def rollback_limits(links: Sequence[str], now: NmState) -> Iterator[str]:
             )
         elif profile.is_empty:
             yield (
-                f"{name}: NetworkManager only describes it now, without an address: after a "
+                f"{name}: NetworkManager only describes it, without an address: after a "
                 "rollback it has none, and is disconnected"
             )
         else:
             yield (
-                f"{name}: NetworkManager only describes it now: a rollback restores the addresses "
+                f"{name}: NetworkManager only describes it: a rollback restores the addresses "
                 "that others have set, and then it is described again"
             )
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal
 
+from nictop.model.text import units
+from nictop.model.text.terminal import clean
 from nictop.probe.light_dataclasses import dataclass, field
 from nictop.probe.records import (
     DropReport,
@@ -18,11 +20,13 @@ from nictop.probe.records import (
 from nictop.rules.far_ends import EndKey, FarEnd
 from nictop.rules.finding import Evidence, Finding, Fix, Severity
 from nictop.rules.host import HostFacts
-from nictop.traffic.path.outcomes import Outcome, outcome_of
+from nictop.traffic.path.outcomes import Outcome, outcome_of, round_trips
 from nictop.traffic.path.result import PathDirection, PathEnd, PathResult
 
 Protocol = Literal["icmp", "udp", "tcp"]
 PROTOCOLS: tuple[Protocol, ...] = ("icmp", "udp", "tcp")
+DIFFERING_FACTOR, MIN_DIFFERENCE_SECONDS, MIN_ROUND_TRIPS = 2.0, 1e-3, 3
+"""From which on two medians of round trips, which are of no direction, need a word."""
 PROTOCOL_NAMES = {"icmp": "ICMP echo", "udp": "UDP", "tcp": "TCP"}
 ANSWERS = {
     "silent": "no answer",
@@ -181,3 +185,32 @@ def path_finding(
     if link is None:
         return Finding(rule, severity, host.name, "", title, evidence, why, fixes)
     return Finding(rule, severity, host.name, link.name, title, evidence, why, fixes, link.ifindex)
+
+
+def differing_round_trips(result: PathResult) -> str:
+    """``ICMP echo RTT: 176 ms asked by vm1, 24.9 ms by vm2: both are round trips; why they
+    differ is not known``; "": they are alike, or not both were measured. Load of the hosts, and
+    what was sent meanwhile, delay some replies and not others."""
+    there, back = map(_medians, result.directions)
+    for protocol in there:
+        of_protocol = there[protocol], back.get(protocol, there[protocol])
+        low, high = min(of_protocol), max(of_protocol)
+        if high < DIFFERING_FACTOR * low or high - low < MIN_DIFFERENCE_SECONDS:
+            continue
+        first, second = map(units.duration, of_protocol)
+        one, other = (clean(direction.sender.host) for direction in result.directions)
+        return (
+            f"{PROTOCOL_NAMES[protocol]} RTT: {first} asked by {one}, {second} by {other}: both "
+            f"are round trips; why they differ is not known"
+        )
+    return ""
+
+
+def _medians(direction: PathDirection) -> dict[str, float]:
+    """Protocol → median of its round trips; without those of which too few were answered."""
+    medians: dict[str, float] = {}
+    for replies in () if direction.test is None else direction.test.replies:
+        times = round_trips(replies)
+        if times is not None and len(replies.rtts) >= MIN_ROUND_TRIPS:
+            medians[replies.protocol] = times.median
+    return medians

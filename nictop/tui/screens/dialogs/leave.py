@@ -178,7 +178,7 @@ class StopScreen(ConfirmDialog):
     def over_sentence(self) -> str:
         traffic = self.nictop.traffic
         if not traffic.running:
-            return "The test has ended."
+            return "The test has ended. The key that closes this starts no other one."
         if traffic.is_stopping:
             return "The test is being stopped."
         return OVER_PHASES[_phase(traffic)]

@@ -89,20 +89,22 @@ def _outdated_texts(hosts: Iterable[HostSession]) -> Sequence[str]:
 def _why_no_subnet(hosts: Sequence[HostSession], unlisted: str) -> Sequence[str]:
     """What the user can do when hosts that were read have no path. `unlisted`: why their NICs have
     none; "": that is not known."""
-    no_path = "No test path: no two hosts have an address in the same subnet"
     first, *others = hosts
     if all(is_same_namespace(first.snapshot, other.snapshot) for other in others):
         names = first_names([host.name for host in hosts])
-        return (f"{no_path} ({names} report the same boot ID: same machine).", SELF_TEST_HINT)
+        return (f"No test path: {names} report the same boot ID: same machine.", SELF_TEST_HINT)
+    # several may have one and the same address in a subnet: user networks of virtual machines
+    no_path = "No test path: no two machines have different addresses in the same subnet"
     unread = unread_links(host.snapshot for host in hosts)
     if unread:
         return (f"{no_path} so far; not read yet: {first_names(unread)}.",)
+    known = (unlisted,) if unlisted else ()
     outdated = _outdated_texts(hosts)
     if outdated:
-        return (f"{no_path}, as they were read last.", *outdated)
+        return (f"{no_path}, as they were read last.", *known, *outdated)
     return (
         f"{no_path}.",
-        *filter(None, (unlisted,)),
+        *known,
         "Give both hosts an address in one subnet; or, if routers are between them: nictop traffic "
         "CLIENT SERVER --client-address … --server-address …",
     )

@@ -46,6 +46,11 @@ MAX_STAGES = 6
 NOT_APPLIED = "nictop does not apply it, but checks it afterwards."
 KEY_IGNORED_SECONDS = 3.0
 """After a test has ended by itself: the key that stops it must not start it again."""
+JUST_ENDED = (
+    "The test has just ended by itself. The key may have been meant to stop it, and has started "
+    "nothing: {} again runs it again."
+)
+CONTINUES = "The test continues: it was not stopped."
 
 
 def _done_stage(text: str, seconds: float, missing: str) -> RunStage:
@@ -277,7 +282,9 @@ class RunScreen(RunPage):
             self.app.push_screen(StopScreen(), self._stop)
 
     def _stop(self, sure: bool | None) -> None:
-        if sure and (self._is_stopped or self.nictop.traffic.is_stopping):
+        if sure is False and self.nictop.traffic.running:
+            self.nictop.notify(CONTINUES, "Test")
+        elif sure and (self._is_stopped or self.nictop.traffic.is_stopping):
             self.nictop.notify("It is being ended.", "Test")
         elif sure:
             self._is_stopped = True
@@ -308,7 +315,10 @@ class RunScreen(RunPage):
         traffic = self.nictop.traffic
         seconds = math.inf if self._ended_at is None else self._clock() - self._ended_at
         request = traffic.request
-        if request is None or seconds < KEY_IGNORED_SECONDS:
+        if request is None:
+            return
+        if seconds < KEY_IGNORED_SECONDS:
+            self.nictop.notify(JUST_ENDED.format(shown_key(self.app, "open")), "Test")
             return
         if request.test == "workload":
             where = f"On {clean(request.client)}: {clean(request.workload)}"

@@ -19,19 +19,24 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from nictop.changes.actions import command_of
-from nictop.changes.events import NOTHING_CHANGED, ChangeTimeouts
+from nictop.changes.events import NOTHING_CHANGED, ChangeTimeouts, Outcome
 from nictop.changes.job import ChangeJob
-from nictop.changes.progress import ChangeProgress
+from nictop.changes.progress import ChangeProgress, Stage
 from nictop.changes.wording import (
-    APPLIED_LABELS,
+    APPLIED,
+    APPLYING,
+    KEPT,
     KEPT_STATES,
     LABEL_INDENT,
     LOST_TEXT,
-    OLD_PLAN_LABELS,
-    PLANNED_LABELS,
-    UNKNOWN_LABELS,
-    UNUSED_LABELS,
+    NOT_KNOWN,
+    OLD_PLAN,
+    OVERRIDDEN,
+    PLANNED,
+    REMOVED,
+    UNUSED,
     WARNING_LABEL,
+    PlanWords,
     ending_text,
     failure_before_rollback,
     loss_text,
@@ -72,6 +77,23 @@ OUTCOME_STYLES = {
     "failed": "bad",
 }
 """Outcome of a change → style."""
+STAGE_WORDS: dict[Stage, PlanWords] = {
+    "preparing": PLANNED,
+    "prepared": PLANNED,
+    "applying": APPLYING,
+    "applied": APPLIED,
+    "undoing": REMOVED,
+}
+"""Of the others, the connection to the host is lost, or was."""
+OUTCOME_WORDS: dict[Outcome, PlanWords] = {
+    "kept": KEPT,
+    "overridden": OVERRIDDEN,
+    "undone": REMOVED,
+    "restarted": REMOVED,
+    "failed": NOT_KNOWN,
+    "unknown": NOT_KNOWN,
+    **dict.fromkeys(NOTHING_CHANGED, UNUSED),
+}
 UNCHANGED_OUTCOMES = ("undone", "restarted", "refused", "cancelled", "unreachable")
 """Outcomes after which the values are those from before."""
 OLDER_PLAN = "The plan was read before an event{}: the host refuses it if its values are others now"
@@ -171,23 +193,24 @@ class ChangePage:
         yield from self._marked_lines("dim", f"{text}{self._time(now, LIMITS.apply)}")
 
     def _applied(self, now: float) -> Iterator[SpanLine]:
-        read_at = self._progress.verified_at
+        read_at, age = self._progress.verified_at, self._progress.reading_age(now)
         if self._progress.differences:
-            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{read_text(read_at)}")
+            yield from self._marked_lines("warn", f"{CHANGED_SINCE}{read_text(read_at, age)}")
             for text in self._progress.differences:
                 yield from self._text(text, "warn", "   ")
             yield from self._text(KEEP_AND_ROLLBACK, "dim", "   ")
         else:
-            yield from self._marked_lines(*self._applied_text())
+            yield from self._marked_lines(*self._applied_text(age))
         if self._progress.decision == "apply":
             yield from self._countdown(now, "unless you keep it")
             return
         text = VERIFYING if self._progress.decision == "keep" else "Rolling back"
         yield from self._marked_lines("dim", f"{text}{self._time(now)}")
 
-    def _applied_text(self) -> tuple[str, str]:
-        """Style and text. Each setting was read back; what was wanted may not be there yet."""
-        text = f"Applied{verified_text(self._progress.verified_at)}"
+    def _applied_text(self, age: float | None) -> tuple[str, str]:
+        """Style and text. Each setting was read back, `age` seconds ago (None: not known); what was
+        wanted may not be there yet."""
+        text = f"Applied{verified_text(self._progress.verified_at, age)}"
         proof = self._progress.proof
         if proof is not None and not proof.proven:
             return "warn", f"{text}; what was wanted is not there"
@@ -411,12 +434,12 @@ class ChangePage:
             commands = self._command_lines(commands_of(self._progress))
             return [section_line("Commands", self._cells), *commands]
         lines: list[SpanLine] = [section_line(title, self._cells)]
-        labels, has_ended = _value_labels(self._progress), self._progress.stage == "ended"
-        if labels == PLANNED_LABELS and _is_older(self._progress, snapshot):
-            labels = OLD_PLAN_LABELS
+        words, has_ended = _plan_words(self._progress), self._progress.stage == "ended"
+        if words == PLANNED and _is_older(self._progress, snapshot):
+            words = OLD_PLAN
         goes_on = False
         for text in plan_lines(
-            self._progress.plan, max(24, self._cells - 2), labels=labels, has_ended=has_ended
+            self._progress.plan, max(24, self._cells - 2), words=words, has_ended=has_ended
         ):
             style = ""
             is_command = text[:1].isdigit() or goes_on
@@ -486,15 +509,11 @@ def _is_older(progress: ChangeProgress, snapshot: Snapshot | None) -> bool:
     return max(known, default=0.0) > progress.plan_read_at
 
 
-def _value_labels(progress: ChangeProgress) -> tuple[str, str]:
-    """Which of both values is the current one, as far as known."""
-    if progress.stage == "applied" and not progress.differences:
-        return APPLIED_LABELS
-    if progress.outcome in NOTHING_CHANGED:
-        return UNUSED_LABELS
-    if progress.stage in ("preparing", "prepared"):
-        return PLANNED_LABELS
-    return UNKNOWN_LABELS
+def _plan_words(progress: ChangeProgress) -> PlanWords:
+    """Of the stage, or of the outcome once it has ended."""
+    if progress.outcome is not None:
+        return OUTCOME_WORDS[progress.outcome]
+    return STAGE_WORDS.get(progress.stage, NOT_KNOWN)
 
 
 def draw_fix(fix: Fix, cells: int, *, glyphs: Glyphs) -> Iterator[SpanLine]:

@@ -345,7 +345,7 @@ class DeviceTable(ChoiceList):
         have read all, else the first netdev with a device, else the first one that is up, else the
         first row; with a filter, of those that pass it. From then on the choice stays: nothing
         moves below the reader's eyes."""
-        if self._is_settled and self.index is not None and not self._matches:
+        if self._is_settled and self.index is not None and not self.filter.tests:
             return self.index
         places = places_of_findings(self.findings if self.is_checked else {})
 

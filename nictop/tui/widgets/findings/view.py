@@ -65,6 +65,8 @@ if TYPE_CHECKING:
 
 LOST: dict[SubjectLoss, str] = {"gone": "its NIC is gone", "down": "its link is down"}
 CHOSEN_IS_RESOLVED = "The finding that was chosen is resolved."
+READ_AGAIN = "read again, not checked yet"
+READ_AGAIN_NOTICE = "its host was read again: the checks have not run on that yet"
 WORD_MIN_CELLS = 100
 """Cells below which a line has the mark of the severity, but not its word."""
 MAX_HOST_CELLS, MAX_SUBJECT_CELLS = 14, 16
@@ -540,13 +542,29 @@ class FindingsView(WhileOpen, Container):
 
     def _outdated_texts(self) -> Sequence[str]:
         """``web1, web2: read before an event (link)``, one for each text."""
-        texts = list(dict.fromkeys(self._outdated.values()))
+        outdated = {**self._outdated, **dict.fromkeys(self._hosts_to_check, READ_AGAIN)}
+        texts = list(dict.fromkeys(outdated.values()))
         if not self._several_hosts:
             return texts
         hosts_by_text: dict[str, list[str]] = {}
-        for host, text in self._outdated.items():
+        for host, text in outdated.items():
             hosts_by_text.setdefault(text, []).append(host)
         return [f"{', '.join(hosts)}: {text}" for text, hosts in hosts_by_text.items()]
+
+    @property
+    def _hosts_to_check(self) -> Iterable[str]:
+        """Hosts that were read again after an event, while the findings are still those of before:
+        the rules are being run."""
+        if self._diagnosis is None:
+            return ()
+        doubtful = dict.fromkeys(one.host for one in self._diagnosis.findings if one.outdated)
+        return [host for host in doubtful if self._is_read_again(host)]
+
+    def _is_read_again(self, host: str) -> bool:
+        snapshot = self._snapshots.get(host)
+        if snapshot is None or snapshot.silence is not None:
+            return False
+        return host not in self._outdated and not reading_notice(snapshot)
 
     def _silence_text(self) -> str:
         """``g2: no data``, ``no data of 2 hosts``: a title has no room for long names."""
@@ -675,6 +693,8 @@ class FindingsView(WhileOpen, Container):
         notice = reading_notice(snapshot) if snapshot is not None else ""
         if entry.unchecked:
             return " · ".join(filter(None, (self._why_unchecked(entry.about), notice)))
+        if isinstance(entry.about, Finding) and entry.about.host in self._hosts_to_check:
+            return READ_AGAIN_NOTICE if entry.about.outdated else ""
         return notice
 
     def _why_unchecked(self, about: Finding | SkippedCheck) -> str:

@@ -204,11 +204,21 @@ def packet_text(packets: Packets | None, *, is_moment: bool = False) -> Part:
     for name, rate in (("RX", packets.received), ("TX", packets.sent)):
         if rate is not None:
             spans += _labelled(spans, name, units.packets_per_second(rate))
-    dropped = packets.dropped
+    label, dropped = _drops_of(packets)
     if dropped is not None:
-        spans += _labelled(spans, "drops", units.count(dropped), _alarm(dropped, "bad"))
+        spans += _labelled(spans, label, units.count(dropped), _alarm(dropped, "bad"))
         spans += _interval_text(packets.seconds, is_named=is_moment)
     return spans
+
+
+def _drops_of(packets: Packets) -> tuple[str, int | None]:
+    """``drops``, of both directions; of one of them, where only that is counted."""
+    received, sent = packets.dropped, packets.send_dropped
+    if received is None:
+        return "TX drops", sent
+    if sent is None:
+        return "RX drops", received
+    return "drops", received + sent
 
 
 def carrying_text(

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from nictop.model.facts import width as cells
 from nictop.model.queues.cpu_lists import format_cpu_list
+from nictop.model.text import units
 from nictop.model.text.bars import bar
 from nictop.model.text.glyphs import UNICODE, Glyphs
 from nictop.traffic.analysis.nic_load import QueueShare
@@ -27,7 +28,7 @@ from nictop.tui.widgets.traffic.host_text import MAX_NAMED_CPUS, host_label
 from nictop.tui.widgets.traffic.legend import cut, shown
 
 NUMBER_CELLS, PERCENT_CELLS, CPU_CELLS = 4, 11, 9
-UNIT = " % pkts"
+PACKETS = " pkts"
 """Not to be read as the load of the CPU behind it."""
 LAST_READING = "last reading"
 HOT_SHARE = 0.8
@@ -64,7 +65,7 @@ def _host_lines(
     rest = count - len(listed)
     if rest and len(lines) < rows:
         share = max(0.0, 1 - sum(queue.share for queue in listed))
-        words = f" {_counted(rest, 'other')}: {100 * share:.0f} %"
+        words = f" {_counted(rest, 'other')}: {units.whole_percentage(share)}"
         lines.append(cut(((shown(words, width, glyphs), "dim"),), width))
     return lines
 
@@ -129,7 +130,7 @@ def _bar_line(queue: QueueShare, count: int, width: int, glyphs: Glyphs) -> Span
         (
             (f"{queue.queue:>{NUMBER_CELLS}} ", "title"),
             (bar(queue.share, room, glyphs), style),
-            (f"{100 * queue.share:>{PERCENT_CELLS - len(UNIT)}.0f}{UNIT}", ""),
+            (f"{units.whole_percentage(queue.share):>{PERCENT_CELLS - len(PACKETS)}}{PACKETS}", ""),
             (shown(cpus, CPU_CELLS, glyphs), "dim"),
         ),
         width,

@@ -86,6 +86,27 @@ async def test_the_notice_says_first_when_it_is_read_again(due: float | None, wo
         assert f"{words}: values were {BEFORE_EVENT} (" in text(screen)
 
 
+@pytest.mark.parametrize("size", [NARROW, WIDE])
+async def test_a_mark_has_a_reason_until_the_checks_have_run_on_what_was_read_again(
+    size: tuple[int, int],
+) -> None:
+    """On a slow machine they take a second after the new inventory."""
+    async with live_screen(size) as screen:
+        await read(screen, 1.0)
+        await screen.receive(Line(outdated=ROUTE_EVENT))
+        await screen.receive(inventory(NIC, time=6.0))
+        old = marked(finding(severity="warning"))
+        await screen.show_diagnosis(Diagnosis((old,), ()))
+        await screen.press("4")
+        said = text(screen)
+        assert MAY_HAVE_CHANGED in said and "read before" not in said
+        if size == NARROW:  # beside the page the title of the list is cut
+            assert "read again, not checked yet" in said
+        assert "its host was read again: the checks have not run on that yet" in said
+        await screen.show_diagnosis(Diagnosis((finding(severity="warning"),), ()))
+        assert "not checked yet" not in text(screen)
+
+
 @pytest.mark.parametrize("kind", ["prepared", "refused", "kept"])
 async def test_replies_that_change_nothing_do_not_age_it(kind: str) -> None:
     async with live_screen(WIDE) as screen:

@@ -128,6 +128,17 @@ async def test_hidden_virtual_interfaces_that_pass_are_counted() -> None:
         assert titles(screen) == ["Virtual interfaces", "br0"]
 
 
+async def test_only_hidden_virtual_interfaces_pass_once_the_cursor_was_set() -> None:
+    """The cursor was on a line that the shorter list does not have."""
+    async with live_screen(NARROW) as screen:
+        await screen.receive(hello(), inventory(*NICS), counters(1.0, {2: (0, 0)}))
+        await screen.show_diagnosis(Diagnosis((), ()))
+        await screen.press("down", "slash", *"br0")
+        assert "Virtual interfaces ▸ 1 hidden (o)" in screen.lines()[0]
+        await screen.press("escape")
+        assert len(titles(screen)) > 2
+
+
 async def test_the_filter_stays_for_another_host_and_in_other_views() -> None:
     async with screen_with_hosts("vm1", "vm2", size=NARROW) as (screen, hosts):
         for number, name in enumerate(("vm1", "vm2")):

@@ -35,7 +35,7 @@ from nictop.tui.screens.dialogs.menu import MenuList
 from nictop.tui.screens.live.screen import LiveScreen
 from nictop.tui.screens.traffic.form import BUILTIN_TEXT, TrafficScreen
 from nictop.tui.screens.traffic.results import ResultsScreen, StoredRunScreen
-from nictop.tui.screens.traffic.run import KEY_IGNORED_SECONDS, RunScreen
+from nictop.tui.screens.traffic.run import JUST_ENDED, KEY_IGNORED_SECONDS, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from nictop.tui.widgets.devices.overview_table import OverviewTable
 from nictop.tui.widgets.devices.table import DeviceTable
@@ -168,6 +168,8 @@ async def test_enter_as_a_test_ends_does_not_start_it_again() -> None:
         await runs.wait_until_finished()
         await runs.press("enter")
         assert not runs.nictop.traffic.running, "it was meant to stop the test"
+        said = [one.message for one in runs.app._notifications]
+        assert JUST_ENDED.format("Enter") in said
         now += KEY_IGNORED_SECONDS + 0.1
         await runs.press("enter")
         assert runs.nictop.traffic.running
@@ -532,7 +534,8 @@ async def test_one_machine_under_two_names_is_named_as_the_reason() -> None:
         await screen.press("6")
         drawn = "\n".join(screen.drawn())
         words = " ".join(row.strip("│ ") for row in drawn.split("\n"))
-        assert "No test path" in words and "vm1, vm2 report the same boot ID: same machine" in words
+        assert "No test path: vm1, vm2 report the same boot ID: same machine." in words
+        assert "no two" not in words, "both have an address in one subnet"
 
 
 async def test_no_path_says_which_addresses_do_not_count_and_what_to_do() -> None:
@@ -550,9 +553,13 @@ async def test_no_path_says_which_addresses_do_not_count_and_what_to_do() -> Non
         )
         await screen.press("6")
         said = " ".join(" ".join(screen.drawn()).split())
-        assert "no two hosts have an address in the same subnet." in said
+        assert "no two machines have different addresses in the same subnet." in said
         assert "Not listed: 10.0.2.15: on " in said
         assert "Give both hosts an address in one subnet" in said
+        hosts["vm2"].send(Line(outdated=Outdated(1e6, "address")))
+        await wait_until(screen, lambda: "as they were read last" in " ".join(screen.drawn()))
+        outdated = " ".join(" ".join(screen.drawn()).split())
+        assert "Not listed: 10.0.2.15: on " in outdated, "that has not changed"
 
 
 @pytest.mark.parametrize("size", [WIDE, NARROW])

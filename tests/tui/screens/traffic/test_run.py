@@ -31,7 +31,7 @@ from nictop.tui.screens.dialogs.leave import (
     StopScreen,
 )
 from nictop.tui.screens.traffic.form import TrafficScreen
-from nictop.tui.screens.traffic.run import NOT_APPLIED, RunChangeScreen, RunScreen
+from nictop.tui.screens.traffic.run import CONTINUES, NOT_APPLIED, RunChangeScreen, RunScreen
 from nictop.tui.widgets.base.line_widget import LineWidget
 from tests.support.reports import stored_run
 from tests.support.screen import NARROW, WIDE, Screen, live_screen, wait_until
@@ -260,7 +260,9 @@ async def test_keys_for_a_question_that_is_over_start_nothing(
         await screen.settle()
         question = screen.app.screen
         assert isinstance(question, StopScreen) and question.dialog_title == OVER_TITLE
-        assert dialog_words(screen) == "The test has ended."
+        assert dialog_words(screen).startswith(
+            "The test has ended. The key that closes this starts no"
+        )
         await screen.press("left", "enter")
         await screen.settle()
         assert started == []
@@ -297,6 +299,7 @@ async def test_a_doubled_enter_does_not_end_the_test_that_it_has_started(
         page = screen.app.screen_stack[-2]
         await screen.press("enter")
         assert screen.app.screen is page and not stops
+        assert [one.message for one in screen.app._notifications] == [CONTINUES]
         await screen.press("enter", "enter")
         assert screen.app.screen is page and not stops
         await screen.press("enter", "left", "enter")

@@ -56,6 +56,8 @@ SET_UP_JOB = replace(
     FIX_JOB, finding=None, proof=lambda snapshot: GoalCheck(True, "ens4 has MTU 9000")
 )
 
+NOON = datetime(2026, 11, 30, 12).timestamp()
+
 text = st.text(max_size=12)
 plans = st.builds(
     PlannedAction,
@@ -176,23 +178,67 @@ def test_the_plan_is_about_what_the_checks_report_now() -> None:
     assert "any more" not in words(prepared, job=SET_UP_JOB, reported=None)
 
 
+def test_a_stored_setting_survives_a_reboot_once_it_is_kept() -> None:
+    """Also if something else changes the NIC meanwhile; NetworkManager has it in /run only."""
+    stored = (replace(PLAN[0], persistent=True, disturbs=("reconfigures ens4",)),)
+    applied: tuple[Event, ...] = (Prepared(stored, False), Applying(), Applied(stored, 30.0))
+    changed = ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), 1.0)
+    cases: tuple[tuple[tuple[Event, ...], str], ...] = (
+        (applied, "survives a reboot, once it is kept"),
+        ((*applied, changed), "survives a reboot, once it is kept"),
+        ((*applied, ConnectionLost("")), "survives a reboot, if it was kept"),
+        ((*applied, ChangeEnded("kept")), "survives a reboot"),
+        (
+            (*applied, changed, ChangeEnded("overridden")),
+            "survives a reboot, where nothing else has changed it",
+        ),
+        ((*applied, Undoing("")), ""),
+        ((*applied, ChangeEnded("undone")), ""),
+        ((*applied, ChangeEnded("restarted")), ""),
+    )
+    for events_until, persistence in cases:
+        text = words(after(*events_until))
+        found = re.findall(r"persistence +(\S.*?)  ", text)
+        assert found == [persistence] * bool(persistence), events_until
+        assert "warning      when planned: reconfigures ens4" in text
+
+
+def test_an_old_reading_says_how_old_it_is() -> None:
+    """What something else changes is on the screen seconds later, where the host is slow."""
+    applied: tuple[Event, ...] = (Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0, NOON))
+    kept_within = after(*applied).spec.keep_within
+    begin = 130.0 - kept_within
+    verified = f"Applied (verified {local_time_text(NOON)}"
+    assert f"{verified})" in words(after(*applied), now=begin + 4)
+    assert f"{verified}, 14 s ago)" in words(after(*applied), now=begin + 14.2)
+    changed = ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), NOON + 13)
+    read = f"(read {local_time_text(NOON + 13)}"
+    assert f"{read})" in words(after(*applied, changed), now=begin + 14.2)
+    assert f"{read}, 12 s ago)" in words(after(*applied, changed), now=begin + 25)
+    unknown = after(Prepared(PLAN, False), Applying(), Applied(PLAN, 130.0))
+    assert "ago" not in words(unknown, now=begin + 25)
+
+
 def test_values_are_called_current_only_while_they_are() -> None:
     prepared = Prepared(PLAN, False)
     kept, undone, failed = ChangeEnded("kept"), ChangeEnded("undone"), ChangeEnded("failed")
     applied: tuple[Event, ...] = (prepared, Applying(), Applied(PLAN, 30.0))
-    cases: tuple[tuple[tuple[Event, ...], str], ...] = (
-        ((prepared,), "current"),
-        ((prepared, Applying()), "previous"),
-        ((*applied, Undoing("")), "previous"),
-        ((*applied, ConnectionLost("")), "previous"),
-        ((*applied, Undoing(""), undone), "previous"),
-        ((*applied, kept), "previous"),
-        ((*applied, ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), 1.0)), "previous"),
-        ((*applied, failed), "previous"),
+    changed_since = ValuesChecked(("ens4: mtu 1500 instead of mtu 9000",), 1.0)
+    cases: tuple[tuple[tuple[Event, ...], str, str], ...] = (
+        ((prepared,), "current", "new"),
+        ((prepared, Applying()), "previous", "new"),
+        ((*applied, changed_since), "previous", "applied"),
+        ((*applied, Undoing("")), "previous", "requested"),
+        ((*applied, ConnectionLost("")), "previous", "requested"),
+        ((*applied, Undoing(""), undone), "previous", "requested"),
+        ((*applied, kept), "previous", "applied"),
+        ((*applied, changed_since, ChangeEnded("overridden")), "previous", "applied"),
+        ((*applied, failed), "previous", "requested"),
     )
-    for events_until, label in cases:
+    for events_until, before, new in cases:
         text = words(after(*events_until))
-        assert re.search(rf"{label} +mtu 1500", text) and re.search(r"new +mtu 9000", text), label
+        assert re.search(rf"{before} +mtu 1500", text), before
+        assert re.search(rf"{new} +mtu 9000", text), new
     for outcome in sorted(NOTHING_CHANGED):  # refused: "the host has changed", to mtu 1450
         text = words(after(prepared, ChangeEnded(outcome)))
         assert re.search(r"when planned +mtu 1500", text) and "current" not in text, outcome

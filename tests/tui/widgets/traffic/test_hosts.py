@@ -202,8 +202,20 @@ def test_what_is_not_known_is_left_out() -> None:
     assert carrying_text(CarryingQueue(1)) == []
 
 
+@pytest.mark.parametrize(
+    ("received", "sent", "words"),
+    [(2, 9, "drops 11"), (0, 0, "drops 0"), (0, None, "RX drops 0"), (None, 9, "TX drops 9")],
+)
+def test_drops_are_of_both_directions_or_say_of_which(
+    received: int | None, sent: int | None, words: str
+) -> None:
+    """tx_dropped grows while a cable is cut."""
+    packets = Packets(1, 1, dropped=received, send_dropped=sent)
+    assert "".join(part for part, _ in packet_text(packets)) == words
+
+
 def test_lost_packets_are_bad() -> None:
-    assert ("11", "bad") in packet_text(Packets(1, 1, 1.0, 1.0, 11))
+    assert ("11", "bad") in packet_text(Packets(1, 1, 1.0, 1.0, 11, 0))
     lost = datagram_text(Interval(0, 1, 1e9, False, packets=1000, lost=12, jitter=0.25))
     assert "".join(part for part, _ in lost) == "lost 12 of 1000 jitter 250 µs"
     assert ("12 of 1000", "bad") in lost

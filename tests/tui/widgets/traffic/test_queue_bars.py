@@ -74,6 +74,16 @@ def test_with_more_queues_than_rows_the_busiest_are_listed_and_the_others_summed
     assert lines[-1].rstrip() == " 2 others: 20 %"
 
 
+def test_what_other_queues_carried_is_not_rounded_to_nothing() -> None:
+    shares = (0.4, 0.3, 0.296, 0.002, 0.002)
+    lines = text(with_queues(*shares), rows=7)
+    assert lines[-1].rstrip() == " 2 others: <1 %"
+    all_rows = text(with_queues(0.997, 0.003), rows=20)
+    assert all_rows[-1].split()[-5:] == ["<1", "%", "pkts", "CPU", "1"]
+    nothing = text(with_queues(0.7, 0.2, 0.1, 0.0, 0.0), rows=7)
+    assert nothing[-1].rstrip() == " 2 others: 0 %"
+
+
 def test_a_stored_result_has_the_busiest_queue_and_the_others() -> None:
     lines = text(run_view(flow(steady(1e9))))
     assert lines[0].rstrip() == " TX a:ens4 · 4 queues · last reading"
