@@ -66,7 +66,7 @@ PORT_UNKNOWN: dict[ReasonKind, str] = {
 }
 """Why the port of the switch is not known; the section LLDP has the whole reason."""
 CHANGED_SINCE = "read before its interface came or went"
-NO_ENTRY = "no entry read"
+NO_ENTRY = "no entry"
 """The neighbours are read with an inventory: there may be one since."""
 ANSWERED = ("reachable",)
 """States of a neighbour that has answered within the last half minute. A permanent entry is made by

@@ -111,7 +111,7 @@ def test_a_gateway_is_what_its_neighbour_entry_says(nud_state: str, state: str, 
         (("reachable", "permanent", "stale"), "passed", "1 peer answers"),
         (("permanent", "permanent"), "unknown", "static entries"),
         (("permanent", "stale"), "unknown", "not asked lately"),
-        ((), "unknown", "no entry read"),
+        ((), "unknown", "no entry"),
     ],
 )
 def test_a_peer_answers_if_it_has_answered(

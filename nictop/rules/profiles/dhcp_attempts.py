@@ -17,7 +17,6 @@ from nictop.rules.finding import Severity
 from nictop.rules.host import HostFacts
 
 NO_REPLY_YET = "no DHCP reply yet"
-EARLIER_UNKNOWN = f"{NO_REPLY_YET}, earlier attempts unknown"
 NOT_TRYING = "DHCP failed, not trying now"
 FIRST_ATTEMPT = (
     "No failed attempt was read, but whether one has failed is not known: NetworkManager begins "
@@ -58,5 +57,5 @@ def dhcp_attempts(
         title = f"DHCP failed (seen {when} UTC), trying again"
         return DhcpAttempts("critical", title, f"{seen}{ONLY_THIS_SESSION}")
     if device.state >= IP_CONFIG:
-        return DhcpAttempts("warning", EARLIER_UNKNOWN, FIRST_ATTEMPT)
+        return DhcpAttempts("warning", NO_REPLY_YET, FIRST_ATTEMPT)
     return None
