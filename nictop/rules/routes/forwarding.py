@@ -2,7 +2,8 @@
 
 Reads nothing. The kernel forwards an IPv4 packet if forwarding is on for the link that it came in
 by (net/ipv4/route.c ip_route_input_slow: IN_DEV_FORWARD), an IPv6 packet if it is on for all links
-or, since Linux 6.17, force_forwarding of that link is (net/ipv6/ip6_output.c ip6_forward).
+or, since Linux 6.17, force_forwarding of that link is (net/ipv6/ip6_output.c ip6_forward; commit
+f24987ef6959 "ipv6: add `force_forwarding` sysctl to enable per-interface forwarding").
 net.ipv4.ip_forward is conf.all.forwarding: writing it sets that of each link.
 """
 
