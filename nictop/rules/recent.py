@@ -120,10 +120,7 @@ class RecentFindings:
         open_findings = (*diagnosis.findings, *diagnosis.unchecked)
         keyed = keyed_findings(open_findings, now, self.entries)
         opened = self._with_first_seen(keyed, now)
-        found = [
-            entry._replace(was_down=_loss(entry, loss_of) == "down")
-            for entry in opened[: len(diagnosis.findings)]
-        ]
+        found = self._with_was_down(opened[: len(diagnosis.findings)], loss_of)
         unchecked = self._with_last_seen(opened[len(found) :])
         left = [_without_mark(entry) for entry in _without(self.entries, opened)]
         missing = [entry for entry in left if entry.gone or _is_of(entry, diagnosis)]
@@ -147,6 +144,19 @@ class RecentFindings:
         that was gone meanwhile is seen anew: its time has no hole."""
         before = {entry.key: entry.first_seen for entry in self.entries if not entry.gone}
         return [entry._replace(first_seen=min(now, before.get(entry.key, now))) for entry in found]
+
+    def _with_was_down(
+        self, found: Iterable[Entry], loss_of: Callable[[Finding], SubjectLoss]
+    ) -> list[Entry]:
+        """A finding that is only shown still (`Finding.outdated`) was found before the link went
+        down."""
+        before = {entry.key: entry.was_down for entry in self.entries}
+        result = []
+        for entry in found:
+            is_old = isinstance(entry.about, Finding) and entry.about.outdated
+            was_down = before.get(entry.key, False) if is_old else _loss(entry, loss_of) == "down"
+            result.append(entry._replace(was_down=was_down))
+        return result
 
     def _with_last_seen(self, unchecked: Iterable[Entry]) -> list[Entry]:
         """Of those that were not checked again: when they were found last, and how."""

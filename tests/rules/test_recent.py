@@ -9,6 +9,7 @@ import pytest
 
 from nictop.rules import Diagnosis, Finding, Skipped
 from nictop.rules.by_device import SubjectLoss
+from nictop.rules.outdated import marked
 from nictop.rules.recent import (
     GONE_SECONDS,
     MAX_GONE_FINDINGS,
@@ -225,6 +226,21 @@ def test_a_finding_whose_nic_is_gone_or_down_is_not_resolved(loss: SubjectLoss) 
     recent.update(diagnosed(), 106.0 + GONE_SECONDS, loss_of)
     newest = recent.resolved[0]
     assert (subject(newest), newest.lost) == ("b", ""), "it came back later"
+
+
+def test_a_finding_that_is_only_shown_still_was_not_found_while_its_link_is_down() -> None:
+    """The link goes down, its finding may have changed until the checks have run again."""
+    recent = RecentFindings()
+
+    def down(_: Finding) -> SubjectLoss:
+        return "down"
+
+    recent.update(diagnosed("a"), 100.0)
+    shown_still = replace(diagnosed(), findings=tuple(map(marked, found("a"))))
+    recent.update(shown_still, 101.0, down)
+    recent.update(diagnosed(), 102.0, down)
+    (entry,) = recent.entries
+    assert entry.gone and entry.lost == "down"
 
 
 def test_what_was_found_while_its_link_was_down_goes_as_anything_else() -> None:
