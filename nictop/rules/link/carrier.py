@@ -7,7 +7,7 @@ if_link.h.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from nictop.model.devices.link_history import (
     DISABLED,
@@ -448,7 +448,9 @@ def no_link_is_left(host: HostFacts) -> Outcomes:
         return
     present = {history_key(link) for link in host.links}
     histories = host.snapshot.histories
-    gone = [history for key, history in histories.items() if key not in present and history.name]
+    gone = _newest_by_name(
+        history for key, history in histories.items() if key not in present and history.name
+    )
     if not gone:
         return
     last = max(gone, key=lambda history: history.points[-1].time)
@@ -469,6 +471,12 @@ def no_link_is_left(host: HostFacts) -> Outcomes:
     )
 
 
+def _newest_by_name(histories: Iterable[LinkHistory]) -> list[LinkHistory]:
+    """Of several links that had one name, the last one."""
+    by_age = sorted(histories, key=lambda history: history.points[-1].time)
+    return list({history.name: history for history in by_age}.values())
+
+
 def _gone_evidence(gone: Sequence[LinkHistory]) -> Iterator[Evidence]:
     """Addresses of both families, of the links that have gone last."""
     newest = sorted(gone, key=lambda history: -history.points[-1].time)
@@ -480,18 +488,22 @@ def _gone_evidence(gone: Sequence[LinkHistory]) -> Iterator[Evidence]:
 
 def _state_without_links(host: HostFacts, last: LinkHistory, named: str) -> tuple[str, Fix]:
     """Title and fix. `last`: the link that has gone last; `named`: all that have."""
-    time = event_time_text(host.inventory, last.points[-1].time)
+    read, seen = last.points[-1].time, last.gone
+    since = f"last read {event_time_text(host.inventory, read)}"
+    if seen is not None:
+        since = f"noticed {event_time_text(host.inventory, seen)}"
     down = [link for link in host.links if not link.flags & IFF_LOOPBACK]
     again = next((link for link in down if link.name == last.name), None)
     if again is not None:
         up, undo = with_undo(("ip", "link", "set", "dev", again.name), "up", "down")
         fix = Fix("here", f"Bring up {again.name}", (up,), False, (undo,), note=ADDRESSES_NOTE)
+        time = event_time_text(host.inventory, read if seen is None else seen)
         return f"no link but lo is up: {again.name} was made anew after {time}, and is down", fix
     fix = Fix("here", "Make the link again", (), note=MADE_BY_NOTE)
     if not down:
-        return f"no link is left but lo: {named} gone, last read {time}", fix
+        return f"no link is left but lo: {named} gone, {since}", fix
     names = names_text([link.name for link in down], MAX_SHOWN_ADDRESSES)
-    return f"no link but lo is up: {named} gone, last read {time}; down: {names}", fix
+    return f"no link but lo is up: {named} gone, {since}; down: {names}", fix
 
 
 ADDRESSES_NOTE = "Then its addresses and routes are to be set again."

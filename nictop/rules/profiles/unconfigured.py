@@ -104,9 +104,12 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
     if not idle or _names_a_missing_nic(host):
         return
     for link in idle:
-        title = "no IP address, and nothing configures it"
+        has = "no address but link-local ones" if link.addresses else "no IP address"
+        title = f"{has}, and nothing configures it"
+        why = "Only what a configuration names gets a global address."
         if not is_up(link):
-            title = "down, no IP address, and nothing configures it"
+            title = f"down, {title}"
+            why = "Only what a configuration names gets an address and is set up."
         obstacles = list(address_obstacles(host, link))
         yield link_finding(
             "warning" if host.is_guest else "info",
@@ -119,8 +122,7 @@ def nothing_configures_the_nic(host: HostFacts) -> Outcomes:
                 Evidence("stanzas", "none", "netplan, ifupdown, networkd, ifcfg files"),
                 *chain.from_iterable(one.evidence for one in obstacles),
             ),
-            why="Only what a configuration names gets an address and is set up."
-            + obstacles_text(obstacles),
+            why=why + obstacles_text(obstacles),
             fixes=(*_fixes(host, link), *(one.fix for one in obstacles)),
         )
 

@@ -39,7 +39,7 @@ from nictop.rules.routes.facts import (
 )
 from nictop.rules.routes.fixes import change_route, delete_rule, ip, own_profile, unset_note
 from nictop.rules.routes.peers import Peer, first_peer_text, is_in_one, of_each_address, peers
-from nictop.rules.subjects import host_finding, link_finding
+from nictop.rules.subjects import host_finding, link_finding, names_text
 
 WIDE_PREFIXES = range(1, 9)
 """Lengths of routes that replace a default route: 0.0.0.0/1 and 128.0.0.0/1 of VPNs, 2000::/3."""
@@ -271,7 +271,12 @@ def _refused_senders(host: HostFacts, refused: Sequence[Peer]) -> str:
     """
     family = refused[0].own.address.family
     if _is_all_refused(host, refused):
-        return "This host cannot send to it, nor answer it, although both are in one subnet."
+        theirs = list(dict.fromkeys(peer.other.address.address for peer in refused))
+        them = "it" if len(theirs) == 1 else "them"
+        return (
+            f"This host cannot send to {names_text(theirs, MAX_PEERS)}, nor answer {them}, "
+            "although both are in one subnet."
+        )
     sources = dict.fromkeys(peer.own.address.address for peer in refused)
     from_these = f"Refused is what is sent from {' and '.join(sources)}"
     if _is_refused_without_source(host, refused) is not False:
