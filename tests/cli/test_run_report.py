@@ -244,7 +244,8 @@ def test_both_directions_of_different_seconds() -> None:
     failed = Failure("stall", "no more data between a and b")
     texts = [one.text for one in result_sentences(result(plan=plan, flows=flows, failure=failed))]
     assert texts[1:4] == [
-        "▲ failed: 9.00 Mb/s received by b, mean of 18.0 s (planned: 10 s), 0.1 % of line rate",
+        "▲ failed: 9.00 Mb/s received by b, mean of 18.0 s (planned: 10 s), nothing after 16.0 s, "
+        "0.1 % of line rate",
         "▲ failed: 6.00 Mb/s received by a, mean of 10.0 s, 0.1 % of line rate",
         "▲ failed: 16.0 Mb/s total of both directions, mean of the first 10.0 s",
     ]

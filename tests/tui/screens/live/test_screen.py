@@ -682,7 +682,7 @@ async def test_more_below_is_marked(key: str) -> None:
         await load(screen)
         await screen.press(key)
         assert sum("▾ PgDn" in row for row in screen.drawn()) == 1
-        await screen.press(*["pagedown"] * 9)
+        await screen.press(*["pagedown"] * 16)
         assert not any("▾ PgDn" in row for row in screen.drawn())
 
 
