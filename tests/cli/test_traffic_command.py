@@ -202,6 +202,7 @@ def test_without_the_rights_for_namespaces_it_is_loopback(
         (("vm1", "vm2", "--list"), "--list takes no hosts"),
         (("--list", "--format", "markdown"), "--list does not support --format markdown"),
         (("vm1", "vm2", "--time", "x"), '--time: "x" is not an integer'),
+        (("vm1", "vm2", "--rate", "100M"), "it is in requests/s; --bitrate sets bits/s"),
         (
             ("vm1", "vm2", "--length", "9M"),
             "block size of the built-in generator must be at most 8388608, not 9437184",

@@ -275,10 +275,18 @@ def _add_output(group: argparse._ArgumentGroup) -> None:
     add_schema_option(group)
 
 
+def _request_rate(text: str, what: str) -> int:
+    """Raises NictopError."""
+    try:
+        return amounts.parse_whole_number(text, what)
+    except NictopError as error:
+        raise NictopError(error.message, "it is in requests/s; --bitrate sets bits/s") from None
+
+
 _PARSERS: dict[str, Callable[[str, str], int | float]] = {
     "time": amounts.parse_whole_number, "omit": amounts.parse_whole_number,
     "streams": amounts.parse_whole_number, "repeat": amounts.parse_whole_number,
-    "files": amounts.parse_whole_number, "rate": amounts.parse_whole_number,
+    "files": amounts.parse_whole_number, "rate": _request_rate,
     "port": amounts.parse_whole_number, "wait": amounts.parse_whole_number,
     "bitrate": amounts.parse_bit_rate,
     "length": amounts.parse_byte_count, "mss": amounts.parse_byte_count,
