@@ -27,8 +27,8 @@ from nictop.model.devices.filter_evaluation import (
 from nictop.model.devices.links import ports_of
 from nictop.model.parts import sysctl_values
 from nictop.model.snapshot import Snapshot
-from nictop.model.text.ip_addresses import Network, parse_network
-from nictop.model.text.words import IFF_UP, address_text
+from nictop.model.text.ip_addresses import Network, address_network
+from nictop.model.text.words import IFF_UP
 from nictop.probe.light_dataclasses import dataclass, field, replace
 from nictop.probe.records import FilterCondition, FilterRule, Link, PacketChain
 
@@ -258,7 +258,7 @@ def bridge_networks(bridge: Link, family: FrameFamily) -> tuple[Network, ...]:
     for address in bridge.addresses:
         if address.family != family or address.scope == "link":
             continue
-        network = parse_network(address_text(address))
+        network = address_network(address)
         if network is not None:
             networks.append(network)
     return tuple(networks)

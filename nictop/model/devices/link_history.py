@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from nictop.limits import MAX_LINKS
 from nictop.model.devices.driver_losses import loss_positions
 from nictop.model.devices.links import ethtool_driver
-from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.model.text.ip_addresses import address_network
 from nictop.probe.kernel.route_protocols import route_owner
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.light_tuples import NamedTuple
@@ -320,9 +320,11 @@ def _with_ipv6_addresses(history: LinkHistory, link: Link) -> LinkHistory:
     known = list(history.lost_ipv6_addresses)
     if history.ipv6_loss:
         known += history.ipv6_addresses
-    subnets = {_subnet(one) for one in present}
+    subnets = {address_network(one) for one in present}
     there = {one.address for one in link.addresses}
-    lost = [one for one in known if one.address not in there and _subnet(one) not in subnets]
+    lost = [
+        one for one in known if one.address not in there and address_network(one) not in subnets
+    ]
     return replace(
         history,
         ipv6_addresses=tuple(present),
@@ -382,10 +384,6 @@ def _place(route: TableRoute) -> tuple[str, int, str]:
 def is_set_ipv6_address(address: Address) -> bool:
     """Of global scope, and without an end: not from a router advertisement or DHCPv6."""
     return address.family == "ipv6" and address.scope == "global" and "permanent" in address.flags
-
-
-def _subnet(address: Address) -> Network | None:
-    return parse_network(f"{address.address}/{address.prefix_length}")
 
 
 def _history_of(link: Link, points: tuple[Point, ...], *, is_settled: bool) -> LinkHistory:

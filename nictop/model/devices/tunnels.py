@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nictop.model.devices.links import link_at, ports_of
-from nictop.model.text.ip_addresses import parse_ip_address, parse_network
-from nictop.model.text.words import address_text
+from nictop.model.text.ip_addresses import address_network, parse_ip_address
 from nictop.probe.records import Address, Link, Tunnel
 
 IPV4_BYTES, IPV6_BYTES, UDP_BYTES, ETHERNET_BYTES, GRE_BYTES = 20, 40, 8, 14, 4
@@ -107,7 +106,7 @@ def _leads_there(address: Address, tunnel: Tunnel) -> bool:
     remote = parse_ip_address(tunnel.remote or "")
     if remote is None or remote.is_multicast:
         return False
-    network = parse_network(address_text(address))
+    network = address_network(address)
     return network is not None and remote in network
 
 

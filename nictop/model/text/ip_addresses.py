@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
+from nictop.probe.records import Address
+
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
@@ -23,3 +25,8 @@ def parse_network(text: str) -> Network | None:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
         return None
+
+
+def address_network(address: Address) -> Network | None:
+    """None: it is invalid."""
+    return parse_network(f"{address.address}/{address.prefix_length}")

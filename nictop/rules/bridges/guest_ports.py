@@ -149,7 +149,7 @@ def _has_vlan(port: Link, vlan: int | None) -> bool:
 
 
 def _learned_finding(host: HostFacts, found: LearnedElsewhere) -> Finding:
-    guest, port, other = found.guest, found.port, found.other
+    guest, other = found.guest, found.other
     owner = host.snapshot.owners.of_link(other.ifindex)
     behind = f" ({owner.text})" if owner is not None else ""
     vlan = f", VLAN {found.entry.vlan}" if found.entry.vlan is not None else ""
@@ -162,8 +162,7 @@ def _learned_finding(host: HostFacts, found: LearnedElsewhere) -> Finding:
         guest.link,
         f"{guest.text}: its MAC address was last seen on port {other.name}{behind}",
         evidence=(
-            Evidence("address of the NIC", found.address, guest.guest.source),
-            Evidence("port of the guest", f"{port.name} of {found.bridge.name}", "RTM_GETLINK"),
+            *_guest_evidence(found),
             Evidence("learned on", f"{other.name}{vlan}", source),
         ),
         why=f"{found.bridge.name} sends frames for the guest to {other.name} until the guest sends "
@@ -185,8 +184,7 @@ def _set_entry_finding(host: HostFacts, found: LearnedElsewhere, port: str, vlan
         guest.link,
         f"{guest.text}: a {entry.set_as} entry has its MAC address on port {port}",
         evidence=(
-            Evidence("address of the NIC", found.address, guest.guest.source),
-            Evidence("port of the guest", f"{found.port.name} of {bridge}", "RTM_GETLINK"),
+            *_guest_evidence(found),
             Evidence(
                 "entry", f"{found.other.name}{vlan}, {entry.set_as}", f"bridge fdb show br {bridge}"
             ),
@@ -195,6 +193,13 @@ def _set_entry_finding(host: HostFacts, found: LearnedElsewhere, port: str, vlan
         "sent to it meanwhile. The entry was set by a command or a program; the bridge has not "
         "learned it.",
         fixes=(_delete_entry(found),),
+    )
+
+
+def _guest_evidence(found: LearnedElsewhere) -> tuple[Evidence, ...]:
+    return (
+        Evidence("address of the NIC", found.address, found.guest.guest.source),
+        Evidence("port of the guest", f"{found.port.name} of {found.bridge.name}", "RTM_GETLINK"),
     )
 
 

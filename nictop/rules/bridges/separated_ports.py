@@ -12,7 +12,7 @@ from itertools import combinations
 from nictop.model.devices.bridges import bridge_of, filters_vlans
 from nictop.model.devices.link_history import LeftBridge
 from nictop.model.devices.links import global_addresses, has_global_address
-from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.model.text.ip_addresses import Network, address_network
 from nictop.model.text.words import address_text
 from nictop.model.time_axis import event_time_text
 from nictop.probe.light_tuples import NamedTuple
@@ -211,12 +211,8 @@ def _ports_to_watched_hosts(
 
 
 def _subnets(link: Link) -> set[Network]:
-    found = set()
-    for address in global_addresses(link):
-        network = parse_network(address_text(address))
-        if network is not None and network.num_addresses > 1:
-            found.add(network)
-    return found
+    networks = map(address_network, global_addresses(link))
+    return {network for network in networks if network is not None and network.num_addresses > 1}
 
 
 def are_separated(one: LinkKey, other: LinkKey, hosts: Sequence[HostFacts]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nictop.model.devices.bridges import bridge_of, outer_port, stp_state, veth_peer
-from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.model.text.ip_addresses import Network, address_network
 from nictop.probe.records import BridgePort, Link
 from nictop.rules.bridges.attachments import Attachment, attachments, is_working, ports_of, uplinks
 from nictop.rules.bridges.commands import is_proxmox, libvirt_fixes, proxmox_fixes
@@ -277,7 +277,7 @@ def _networks(link: Link) -> set[Network]:
             continue
         if address.prefix_length >= POINT_TO_POINT_PREFIX:
             continue
-        network = parse_network(f"{address.address}/{address.prefix_length}")
+        network = address_network(address)
         if network is not None:
             found.add(network)
     return found

@@ -18,7 +18,7 @@ from nictop.probe.light_dataclasses import replace
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Fix
 from nictop.rules.fixes.commands import Command, Step, command
-from nictop.rules.fixes.profile_notes import uuid_of
+from nictop.rules.fixes.profile_notes import profile_commands, uuid_of
 from nictop.rules.host import HostFacts
 from nictop.rules.routes.rewriting import lost_routes
 from nictop.rules.subjects import set_address
@@ -40,20 +40,12 @@ def with_previous_connection(
 
 
 def _completed(host: HostFacts, link: Link | None, fix: Fix) -> Fix:
-    activation = _last_activation(fix)
-    if activation is None:
+    activations = profile_commands(fix, "up")
+    if not activations:
         return fix
     link = host.links_by_name.get(_named_interface(fix) or "", link)
-    undo = _undo(host, link, fix.undo, activation) if fix.undo else ()
+    undo = _undo(host, link, fix.undo, activations[-1]) if fix.undo else ()
     return _with_addresses(host, link, replace(fix, undo=undo))
-
-
-def _last_activation(fix: Fix) -> Command | None:
-    """``nmcli con up id NAME`` or ``nmcli con up uuid UUID``"""
-    for step in reversed(fix.commands):
-        if isinstance(step, Command) and _is_nmcli(step, "con", "up") and len(step.argv) >= 5:
-            return step
-    return None
 
 
 def _named_interface(fix: Fix) -> str | None:

@@ -74,16 +74,19 @@ def _in_memory(host: HostFacts) -> frozenset[str]:
 
 def _named(host: HostFacts, fix: Fix, action: str) -> list[str]:
     """UUIDs of the profiles that ``nmcli con ACTION`` of the fix names, in order."""
-    found = []
-    for step in fix.commands:
-        if not isinstance(step, Command) or len(step.argv) < 5:
-            continue
-        if step.argv[:3] != ("nmcli", "con", action):
-            continue
-        uuid = uuid_of(host, step.argv[3], step.argv[4])
-        if uuid is not None:
-            found.append(uuid)
-    return found
+    uuids = [uuid_of(host, *step.argv[3:5]) for step in profile_commands(fix, action)]
+    return [uuid for uuid in uuids if uuid is not None]
+
+
+def profile_commands(fix: Fix, action: str) -> list[Command]:
+    """``nmcli con ACTION id NAME``, ``nmcli con ACTION uuid UUID``"""
+    return [
+        step
+        for step in fix.commands
+        if isinstance(step, Command)
+        and step.argv[:3] == ("nmcli", "con", action)
+        and len(step.argv) >= 5
+    ]
 
 
 def uuid_of(host: HostFacts, kind: str, name: str) -> str | None:

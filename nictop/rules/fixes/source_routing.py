@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from nictop.model.text.ip_addresses import Network, parse_ip_address, parse_network
+from nictop.model.text.ip_addresses import Network, address_network, parse_ip_address
 from nictop.probe.light_dataclasses import dataclass, replace
 from nictop.probe.records import Address, Link, Profile
 from nictop.rules.finding import Fix
@@ -71,7 +71,7 @@ def source_routing_fixes(
     host: HostFacts, link: Link, addresses: Iterable[Address]
 ) -> tuple[Fix, ...]:
     """Fixes for those addresses of the link whose packets leave by another NIC."""
-    own = tuple(address for address in addresses if _network(address) is not None)[
+    own = tuple(address for address in addresses if address_network(address) is not None)[
         :MAX_ROUTED_ADDRESSES
     ]
     table = NicTable(
@@ -143,7 +143,7 @@ def free_table(host: HostFacts, link: Link) -> int:
 def _routes(host: HostFacts, link: Link, addresses: Iterable[Address]) -> Iterator[Route]:
     """The subnets of the addresses, and a default route by a gateway that is in one of them."""
     for address in addresses:
-        network = _network(address)
+        network = address_network(address)
         if network is None:
             continue
         source = address.address if address.family == "ipv4" else None
@@ -164,10 +164,6 @@ def _gateway_in(network: Network, family: str, host: HostFacts, link: Link) -> s
             if route.family == family and gateway is not None and gateway in network:
                 return route.gateway
     return None
-
-
-def _network(address: Address) -> Network | None:
-    return parse_network(f"{address.address}/{address.prefix_length}")
 
 
 def _ip(family: str) -> tuple[str, ...]:

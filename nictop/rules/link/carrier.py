@@ -488,16 +488,14 @@ def _gone_evidence(gone: Sequence[LinkHistory]) -> Iterator[Evidence]:
 
 def _state_without_links(host: HostFacts, last: LinkHistory, named: str) -> tuple[str, Fix]:
     """Title and fix. `last`: the link that has gone last; `named`: all that have."""
-    read, seen = last.points[-1].time, last.gone
-    since = f"last read {event_time_text(host.inventory, read)}"
-    if seen is not None:
-        since = f"noticed {event_time_text(host.inventory, seen)}"
+    known = last.points[-1].time if last.gone is None else last.gone
+    time = event_time_text(host.inventory, known)
+    since = f"last read {time}" if last.gone is None else f"noticed {time}"
     down = [link for link in host.links if not link.flags & IFF_LOOPBACK]
     again = next((link for link in down if link.name == last.name), None)
     if again is not None:
         up, undo = with_undo(("ip", "link", "set", "dev", again.name), "up", "down")
         fix = Fix("here", f"Bring up {again.name}", (up,), False, (undo,), note=ADDRESSES_NOTE)
-        time = event_time_text(host.inventory, read if seen is None else seen)
         return f"no link but lo is up: {again.name} was made anew after {time}, and is down", fix
     fix = Fix("here", "Make the link again", (), note=MADE_BY_NOTE)
     if not down:

@@ -19,7 +19,7 @@ from nictop.model.devices.pairs import pairs
 from nictop.model.devices.tunnels import devices_below, overhead, underlay
 from nictop.model.guests.owners import GuestKind
 from nictop.model.text import units
-from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.model.text.ip_addresses import Network, address_network
 from nictop.model.text.words import mtu_of
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.light_tuples import NamedTuple
@@ -172,12 +172,7 @@ def _share_a_subnet(at: Attachment) -> bool:
 
 
 def _subnets(link: Link) -> set[Network]:
-    found = set()
-    for address in link.addresses:
-        network = parse_network(f"{address.address}/{address.prefix_length}")
-        if network is not None:
-            found.add(network)
-    return found
+    return {network for network in map(address_network, link.addresses) if network is not None}
 
 
 def _uplinks(host: HostFacts, tap: Link) -> Iterator[Link]:

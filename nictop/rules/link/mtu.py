@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from nictop.model.devices.links import global_addresses
-from nictop.model.text.ip_addresses import parse_network
-from nictop.model.text.words import address_text
+from nictop.model.text.ip_addresses import address_network
 from nictop.probe.records import Address, Link
 from nictop.rules.finding import Evidence, Fix
 from nictop.rules.fixes.commands import command
@@ -122,7 +121,7 @@ def _has_device(host: HostFacts, link: Link, carried: Collection[int | None]) ->
 
 def _network(address: Address) -> str | None:
     """None: no other host has an address in it, or it is link-local."""
-    network = parse_network(address_text(address))
+    network = address_network(address)
     if network is None or network.num_addresses <= 2 or network.is_link_local:
         return None
     return str(network)

@@ -22,6 +22,7 @@ from nictop.model.devices.route_lookup import number_of, span_of
 from nictop.model.facts.routing import route_text
 from nictop.model.snapshot import is_same_namespace
 from nictop.model.text.ip_addresses import parse_network
+from nictop.model.text.words import FAMILY_NAMES
 from nictop.probe.light_dataclasses import replace
 from nictop.probe.light_tuples import NamedTuple
 from nictop.probe.records import Address, Link, TableRoute
@@ -44,7 +45,6 @@ from nictop.rules.subjects import host_finding, is_up, link_finding, names_text
 
 MAX_SHOWN = 4
 NEEDS = ("addresses", "routing.routes", "routing.rules", "routing.neighbours", "settings")
-FAMILY_NAMES = {"ipv4": "IPv4", "ipv6": "IPv6"}
 ALL_LINKS = {"ipv4": "net.ipv4.ip_forward", "ipv6": "net.ipv6.conf.all.forwarding"}
 
 
@@ -246,11 +246,7 @@ def _forwarding_finding(listed: Sequence[RoutedBy]) -> Finding:
     if is_of_link:
         what = f"the {what} packets that it receives"
     title = f"does not forward {what}, and {names_text(senders, MAX_SHOWN)} {verb} by it"
-    evidence = [Evidence(name, "0", f"sysctl {name.replace('.', '/')}")]
-    for one in listed[:MAX_SHOWN]:
-        option = "-6 " if family == "ipv6" else ""
-        shown = f"{route_text(one.route)}, {router.name} {one.link.name}"
-        evidence.append(Evidence(f"route of {one.sender.name}", shown, f"ip {option}route"))
+    evidence = _forwarding_evidence(listed, name)
     why = (
         f"The kernel of {router.name} drops packets that come in for other hosts. It is the "
         "gateway of these routes."
@@ -258,10 +254,6 @@ def _forwarding_finding(listed: Sequence[RoutedBy]) -> Finding:
     if beyond:
         pairs = [f"{one.sender.name} to {host.name}" for one in listed for host, _ in one.beyond]
         why += f" Packets lost: {names_text(list(dict.fromkeys(pairs)), MAX_SHOWN)}."
-        evidence += [
-            Evidence(f"address of {host.name}", address, "ip address")
-            for host, address in dict.fromkeys(pair for one in listed for pair in one.beyond)
-        ][:MAX_SHOWN]
     severity: Severity = "critical" if beyond else "warning"
     fixes = _forward_fixes(router, name, family)
     if is_of_link:
@@ -270,14 +262,27 @@ def _forwarding_finding(listed: Sequence[RoutedBy]) -> Finding:
             router,
             first.link,
             title,
-            evidence=tuple(evidence),
+            evidence=evidence,
             why=why,
             fixes=fixes,
             item=family,
         )
     return host_finding(
-        severity, router, "", title, evidence=tuple(evidence), why=why, fixes=fixes, item=family
+        severity, router, "", title, evidence=evidence, why=why, fixes=fixes, item=family
     )
+
+
+def _forwarding_evidence(listed: Sequence[RoutedBy], setting: str) -> tuple[Evidence, ...]:
+    """The setting, the routes, and whose packets they are for."""
+    evidence = [Evidence(setting, "0", f"sysctl {setting.replace('.', '/')}")]
+    for one in listed[:MAX_SHOWN]:
+        option = "-6 " if one.route.family == "ipv6" else ""
+        shown = f"{route_text(one.route)}, {one.router.name} {one.link.name}"
+        evidence.append(Evidence(f"route of {one.sender.name}", shown, f"ip {option}route"))
+    beyond = dict.fromkeys(pair for one in listed for pair in one.beyond)
+    for host, address in list(beyond)[:MAX_SHOWN]:
+        evidence.append(Evidence(f"address of {host.name}", address, "ip address"))
+    return tuple(evidence)
 
 
 def _forward_fixes(router: HostFacts, name: str, family: str) -> tuple[Fix, ...]:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from nictop.model.devices.links import global_addresses
 from nictop.model.devices.route_lookup import RoutingTables, number_of, span_of
 from nictop.model.facts.routing import is_kernel_rule, rule_text
-from nictop.model.text.ip_addresses import parse_network
-from nictop.model.text.words import address_text
+from nictop.model.text.ip_addresses import address_network
 from nictop.probe.records import Link, PolicyRule
 from nictop.rules.finding import Evidence, Finding, Fix
 from nictop.rules.fixes.commands import command
@@ -169,7 +168,7 @@ def _table_routes(link: Link, rule: PolicyRule) -> list[tuple[str, ...]]:
     """The subnets of the link, and its gateway if it has one."""
     found: list[tuple[str, ...]] = []
     for address in global_addresses(link, rule.family):
-        network = parse_network(address_text(address))
+        network = address_network(address)
         if network is not None:
             source = ("src", address.address) if rule.family == "ipv4" else ()
             found.append((str(network), *source))

@@ -14,7 +14,7 @@ from nictop.model.devices.links import global_addresses, is_into_namespace
 from nictop.model.devices.subnets import SharedSubnet
 from nictop.model.doubts import doubts_of
 from nictop.model.snapshot import Snapshot, has_platform, is_read_whole, is_unread_link
-from nictop.model.text.ip_addresses import Network, parse_network
+from nictop.model.text.ip_addresses import Network, address_network
 from nictop.model.text.terminal import clean
 from nictop.model.text.words import FAMILY_NAMES, IFF_LOOPBACK, IFF_UP, address_text
 from nictop.probe.light_dataclasses import dataclass
@@ -170,7 +170,7 @@ def _has_known_addresses(snapshot: Snapshot) -> bool:
 
 def _network(address: Address) -> Network | None:
     """None: it is invalid, or has no room for another address."""
-    network = parse_network(address_text(address))
+    network = address_network(address)
     if network is None or network.prefixlen in (0, network.max_prefixlen):
         return None
     return network

@@ -105,7 +105,7 @@ def _has_word(text: str, word: str) -> bool:
 
 
 def _continues(character: str) -> bool:
-    """An address, a MAC address or a name goes on with it."""
+    """An address, a MAC address or a name continues with it."""
     return character.isalnum() or (character != "" and character in "._-")
 
 
